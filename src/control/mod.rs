@@ -1,0 +1,17 @@
+//! The contract between engine, console and scripts: plain data and pure checks.
+//!
+//! Nobody owns state here and nothing here does I/O: engine owners write a [`snapshot::Snapshot`], doors serve it,
+//! the client reads it. Everything that a script may depend on (exit codes, error codes, wait reasons, snapshot
+//! fields) is a public type in this room.
+
+pub mod error;
+pub mod exit;
+pub mod op;
+pub mod snapshot;
+pub mod wait;
+
+pub use error::{ErrorBody, ErrorKind, Fault};
+pub use exit::ExitCode;
+pub use op::{Lane, Op};
+pub use snapshot::Snapshot;
+pub use wait::WaitCode;

@@ -1,0 +1,7 @@
+//! The engine: decides ([`scheduler`]), computes ([`models`], [`audio`]), runs ([`runtime`]) and answers ([`serve`]).
+
+pub mod audio;
+pub mod models;
+pub mod runtime;
+pub mod scheduler;
+pub mod serve;

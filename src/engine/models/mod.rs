@@ -1,0 +1,14 @@
+//! Models: weights in, forward passes, tokenizers, samplers. No HTTP and no scheduling rule.
+//!
+//! A loaded model is two halves. The front ([`ModelFront`]) is shared and read-only: doors use it to tokenise, render
+//! templates and check limits. The back ([`ModelBack`]) owns weights and state, and lives on its worker thread alone:
+//! no lock around a model.
+
+pub mod api;
+pub mod backend;
+pub mod kernels;
+
+pub use api::{
+    CausalLm, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront, Segment,
+    SpeechFront, TextEncoder, TextFront, TranscribeOptions, TranscribeSession, Transcriber, WindowReport, Word,
+};

