@@ -5,11 +5,15 @@
 //! twin that the kernels are tested against).
 
 pub mod candle;
+mod checks;
 pub mod cpu;
 
 use super::ModelError;
 use candle_core::Tensor;
 use candle_core::quantized::QTensor;
+use checks::{
+    check_cover, check_heads, check_ids, check_keys, check_rope, check_rows, check_span, rope_angles, unfold_rows,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
