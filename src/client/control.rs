@@ -1,0 +1,124 @@
+//! Calls to the control door and the probes.
+
+use super::sse::{SseEvent, SseParser};
+use super::{Client, ClientError};
+use crate::client::http::Answer;
+use crate::control::Snapshot;
+use crate::control::snapshot::SCHEMA;
+use http::Method;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Control calls wait for no model work: an engine that needs longer is stuck or gone.
+const CONTROL_LIMIT: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// The engine's newest snapshot.
+    pub async fn snapshot(&self) -> Result<Snapshot, ClientError> {
+        let bytes = self.quick(Method::GET, "/control/v1/snapshot", CONTROL_LIMIT).await?;
+        read_snapshot(self, &bytes)
+    }
+
+    /// Snapshots as they come, one per `interval` (the engine bounds it to 50 ms–5 s).
+    pub async fn watch(&self, interval: Duration) -> Result<SnapshotStream, ClientError> {
+        let path = format!("/control/v1/watch?interval_ms={}", interval.as_millis());
+        let head = self.send(Method::GET, &path, None);
+        let answer = tokio::time::timeout(CONTROL_LIMIT, head).await.map_err(|_| ClientError::TimedOut {
+            target: self.target().to_string(),
+            seconds: CONTROL_LIMIT.as_secs(),
+        })??;
+        Ok(SnapshotStream { client: self.clone(), events: EventStream::new(answer) })
+    }
+
+    /// Cancels the request `id` (`req-17`).
+    pub async fn cancel(&self, id: &str) -> Result<(), ClientError> {
+        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
+            return Err(ClientError::usage(
+                format!("`{}` is not a request id", id.escape_debug()),
+                "ids look like req-17; `lanekeeper requests` lists them",
+            ));
+        }
+        self.quick(Method::DELETE, &format!("/v1/requests/{id}"), CONTROL_LIMIT).await.map(drop)
+    }
+
+    /// Whether the engine can admit work now; an error with its reasons when not.
+    pub async fn readyz(&self) -> Result<(), ClientError> {
+        self.quick(Method::GET, "/readyz", CONTROL_LIMIT).await.map(drop)
+    }
+
+    /// Served models as the OpenAI-style list has them.
+    pub async fn models(&self) -> Result<serde_json::Value, ClientError> {
+        let bytes = self.quick(Method::GET, "/v1/models", CONTROL_LIMIT).await?;
+        read_json(self, &bytes)
+    }
+}
+
+/// A running `watch`. Dropping it closes its connection.
+pub struct SnapshotStream {
+    client: Client,
+    events: EventStream,
+}
+
+impl SnapshotStream {
+    /// The next snapshot; `None` when the engine ended the stream (it stops).
+    pub async fn next(&mut self) -> Result<Option<Snapshot>, ClientError> {
+        while let Some(event) = self.events.next().await? {
+            if event.name.as_deref().is_none_or(|n| n == "snapshot" || n == "message") {
+                return read_snapshot(&self.client, event.data.as_bytes()).map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Server-sent events of one answer.
+pub(crate) struct EventStream {
+    answer: Answer,
+    parser: SseParser,
+    ready: VecDeque<SseEvent>,
+}
+
+impl EventStream {
+    pub(crate) fn new(answer: Answer) -> EventStream {
+        EventStream { answer, parser: SseParser::default(), ready: VecDeque::new() }
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(chunk) = self.answer.chunk().await? else { return Ok(None) };
+            let mut events = Vec::new();
+            self.parser
+                .push(&chunk, &mut events)
+                .map_err(|e| ClientError::Protocol { target: self.answer.target().to_string(), what: e.to_string() })?;
+            self.ready.extend(events);
+        }
+    }
+
+    pub(crate) fn answer(&self) -> &Answer {
+        &self.answer
+    }
+}
+
+pub(crate) fn read_json<T: serde::de::DeserializeOwned>(client: &Client, bytes: &[u8]) -> Result<T, ClientError> {
+    serde_json::from_slice(bytes)
+        .map_err(|e| ClientError::Protocol { target: client.target().to_string(), what: e.to_string() })
+}
+
+fn read_snapshot(client: &Client, bytes: &[u8]) -> Result<Snapshot, ClientError> {
+    /// Read first: a later schema is named instead of failing on some field of it.
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let head: Head = read_json(client, bytes)?;
+    if head.schema != SCHEMA {
+        return Err(ClientError::Protocol {
+            target: client.target().to_string(),
+            what: format!("its snapshots are `{}`, this client reads `{SCHEMA}`", head.schema),
+        });
+    }
+    read_json(client, bytes)
+}
