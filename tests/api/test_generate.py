@@ -1,0 +1,206 @@
+"""Generation: chat and completions, streamed and not."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import LANGUAGE_MODEL, assert_error
+
+PROMPT = "The capital of France is"
+
+
+def chat(engine, content="Say hello.", **fields):
+    body = {"model": LANGUAGE_MODEL, "messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": 12, **fields}
+    return engine.http.post("/v1/chat/completions", json=body)
+
+
+def text_of(answer) -> str:
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"][0]["text"]
+
+
+def stream(engine, path, **body):
+    """The chunks of a stream, which must end with [DONE]."""
+    with engine.http.stream("POST", path, json={"model": LANGUAGE_MODEL, "stream": True, "temperature": 0, **body}) as answer:
+        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
+        lines = [line[6:] for line in answer.iter_lines() if line.startswith("data: ")]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def streamed_text(chunks) -> str:
+    return "".join(c["choices"][0]["text"] for c in chunks if c["choices"])
+
+
+def test_completion(engine):
+    answer = engine.complete(PROMPT, max_tokens=8).json()
+    assert "Paris" in answer["choices"][0]["text"]
+    assert answer["usage"]["completion_tokens"] == 8 and answer["choices"][0]["finish_reason"] == "length"
+    assert answer["usage"]["total_tokens"] == answer["usage"]["prompt_tokens"] + 8
+    assert answer["timings"]["predicted_n"] == 8
+
+
+def test_chat(engine):
+    answer = chat(engine, "What is the capital of France? Answer in one word.").json()
+    assert "Paris" in answer["choices"][0]["message"]["content"]
+    assert answer["choices"][0]["message"]["role"] == "assistant"
+    assert answer["choices"][0]["finish_reason"] in ("stop", "length")
+
+
+def test_streamed_equals_whole(engine):
+    whole = engine.complete(PROMPT, max_tokens=40)
+    assert streamed_text(stream(engine, "/v1/completions", prompt=PROMPT, max_tokens=40)) == text_of(whole)
+    answer = chat(engine, max_tokens=20).json()["choices"][0]
+    body = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 20}
+    chunks = [c["choices"][0] for c in stream(engine, "/v1/chat/completions", **body)]
+    assert chunks[0]["delta"]["role"] == "assistant"
+    assert "".join(c["delta"].get("content") or "" for c in chunks) == answer["message"]["content"]
+    assert chunks[-1]["finish_reason"] == answer["finish_reason"]
+
+
+def test_usage_in_streams(engine):
+    """C44."""
+    plain = stream(engine, "/v1/completions", prompt=PROMPT, max_tokens=6)
+    assert all(c["choices"] and not c.get("usage") for c in plain)
+    asked = stream(engine, "/v1/completions", prompt=PROMPT, max_tokens=6, stream_options={"include_usage": True})
+    assert asked[-1]["choices"] == [] and all(c["choices"] for c in asked[:-1])
+    assert asked[-1]["usage"] == engine.complete(PROMPT, max_tokens=6).json()["usage"]
+
+
+def test_several_prompts(engine):
+    answer = engine.complete([PROMPT, "One two three"], max_tokens=4).json()
+    assert [c["index"] for c in answer["choices"]] == [0, 1]
+    assert answer["choices"][0]["text"] == text_of(engine.complete(PROMPT, max_tokens=4))
+
+
+def test_greedy_is_the_same_alone_and_in_company(engine):
+    prompts = [PROMPT, "Once upon a time", "def add(a, b):", "serving " * 48, "The quick brown", "1 2 3 4 5"]
+    alone = [text_of(engine.complete(p, max_tokens=32)) for p in prompts]
+    with ThreadPoolExecutor(len(prompts)) as pool:
+        together = list(pool.map(lambda p: text_of(engine.complete(p, max_tokens=32)), prompts))
+    assert alone == together
+
+
+def test_seeds(engine):
+    def sample(seed):
+        return text_of(engine.complete("A poem:", max_tokens=24, temperature=1.0, seed=seed))
+
+    assert sample(1) == sample(1)
+    assert len({sample(s) for s in range(1, 5)}) > 1
+
+
+def test_stops(engine):
+    """C43: stream and whole alike."""
+    full = text_of(engine.complete(PROMPT, max_tokens=24))
+    middle = full[len(full) // 3 : len(full) // 3 + 9]
+    cases = [
+        ([middle], full[: full.index(middle)], "stop"),
+        ([full[-4:] + "never comes"], full, "length"),
+        ([full[:3]], "", "stop"),
+    ]
+    for stop, wanted, reason in cases:
+        answer = engine.complete(PROMPT, max_tokens=24, stop=stop)
+        assert text_of(answer) == wanted and answer.json()["choices"][0]["finish_reason"] == reason
+        assert streamed_text(stream(engine, "/v1/completions", prompt=PROMPT, max_tokens=24, stop=stop)) == wanted
+    assert_error(engine.complete(PROMPT, stop=""), 400, "stop")
+    assert_error(engine.complete(PROMPT, stop=["a", ""]), 400)
+    assert_error(engine.complete(PROMPT, stop=["a", "b", "c", "d", "e"]), 400, "stop")
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("max_tokens", -1),
+        ("max_tokens", "ten"),
+        ("n", 0),
+        ("temperature", -0.5),
+        ("temperature", float("1e9")),
+        ("top_p", 1.5),
+        ("top_p", 0),
+        ("logprobs", 1000),
+        ("presence_penalty", 9),
+        ("stop", 5),
+        ("seed", "x"),
+        ("stop_token_ids", [10_000_000]),
+        ("min_tokens", 4),
+        ("logit_bias", {"5": 10}),
+        ("stream", "yes"),
+        ("model", "no-such-model"),
+        ("prompt", None),
+        ("prompt", []),
+        ("prompt", [[10_000_000]]),
+        ("prompt", {"a": 1}),
+    ],
+)
+def test_bad_fields(engine, field, value):
+    """C40: 400 naming the field, and a plain request after it works."""
+    prompt = value if field == "prompt" else PROMPT
+    fields = {} if field == "prompt" else {field: value}
+    error = assert_error(engine.complete(prompt, **fields), (400, 404))
+    assert field in (error["param"] or "") or field in error["message"]
+    assert engine.complete(PROMPT, max_tokens=1).status_code == 200
+
+
+def test_null_means_default(engine):
+    """C40."""
+    answer = engine.complete("Say: a", max_tokens=None, stop=["\n"], temperature=None, n=None, seed=None)
+    assert answer.status_code == 200, answer.text
+
+
+def test_echo_and_logprobs(engine):
+    """C40: `echo` with `max_tokens: 0` works or is refused; log-probabilities sum up plausibly."""
+    echo = engine.complete(PROMPT, echo=True, max_tokens=0, logprobs=1)
+    assert echo.status_code in (200, 400)
+    answer = engine.complete(PROMPT, max_tokens=3, logprobs=2).json()["choices"][0]["logprobs"]
+    assert len(answer["tokens"]) == len(answer["token_logprobs"]) == 3
+    for chosen, best in zip(answer["token_logprobs"], answer["top_logprobs"]):
+        assert chosen <= 0 and chosen == pytest.approx(max(best.values()), abs=1e-5)
+    content = chat(engine, logprobs=True, top_logprobs=3).json()["choices"][0]["logprobs"]["content"]
+    assert all(len(token["top_logprobs"]) == 3 for token in content)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{\"model\": \"smollm2-135m\", \"prompt\": \"你好\"}".encode("gbk"),
+        b'{"model": "smollm2-135m", "prompt": "lone \\ud800 half"}',
+        b'{"model": "smollm2-135m", "prompt": "raw \x00 nul"}',
+        b'{"model": "smollm2-135m", "prompt": ' + b"[" * 10_000,
+        b"[" * 10_000,
+        b"",
+        b"null",
+        b"not json",
+    ],
+    ids=["gbk", "lone surrogate", "raw nul", "deep prompt", "brackets", "empty", "null", "words"],
+)
+def test_broken_bodies(engine, body):
+    """C41."""
+    for path in ("/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/v1/rerank"):
+        answer = engine.http.post(path, content=body, headers={"content-type": "application/json"})
+        assert_error(answer, 400)
+    assert engine.complete(PROMPT, max_tokens=1).status_code == 200
+    assert "\\x00" not in engine.log() and "\x00" not in engine.log()
+
+
+def test_prompt_longer_than_the_context(engine):
+    error = assert_error(engine.complete("word " * 9_000), 400, says=r"\d{4}.*\d{4}")
+    assert error["code"] == "context_length_exceeded"
+
+
+def test_bad_messages(engine):
+    for messages in ([], "hi", [{"role": "user"}], [{"role": "captain", "content": "x"}], [{"content": "x"}]):
+        body = {"model": LANGUAGE_MODEL, "messages": messages, "max_tokens": 1}
+        error = assert_error(engine.http.post("/v1/chat/completions", json=body), 400)
+        assert "messages" in (error["param"] or "") + error["message"]
+
+
+def test_content_parts(engine):
+    parts = [{"type": "text", "text": "Say "}, {"type": "text", "text": "hello."}]
+    assert chat(engine, parts).json()["choices"][0] == chat(engine, "Say hello.").json()["choices"][0]
+    assert_error(chat(engine, [{"type": "image_url", "image_url": {"url": "x"}}]), 400)
+
+
+def test_utf8_is_never_cut(engine):
+    chunks = stream(engine, "/v1/completions", prompt="日本の首都は東京です。フランスの首都は", max_tokens=40)
+    text = streamed_text(chunks)
+    assert text == text_of(engine.complete("日本の首都は東京です。フランスの首都は", max_tokens=40))

@@ -1,0 +1,191 @@
+"""Probes, limits, keys, draining: what an operator counts on."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from conftest import BINARY, LANGUAGE_MODEL, SPEECH_MODEL, TEXT_MODEL, assert_error, wait_for
+from test_cancel import open_completion
+
+
+def test_unknown_routes_and_methods(engine):
+    assert_error(engine.http.get("/v1/nothing"), 404)
+    assert_error(engine.http.get("/v1/embeddings"), 405)
+    assert_error(engine.http.post("/v1/embeddings", content=b"{}", headers={"content-type": "text/plain"}), (400, 415))
+
+
+def test_probes_and_metrics(engine):
+    assert engine.http.get("/livez").status_code == 200
+    assert engine.http.get("/readyz").status_code == 200
+    assert engine.http.get("/progressz").status_code == 200
+    metrics = engine.http.get("/metrics")
+    assert metrics.status_code == 200 and "# TYPE lanekeeper_" in metrics.text
+
+
+def test_full_queue(own_engine):
+    """C02: no more than slot + queue admitted; the rest 429 at once with Retry-After, never 500."""
+    engine = own_engine(f"models.{LANGUAGE_MODEL}.generation.slots=1", f"models.{LANGUAGE_MODEL}.generation.queue=4")
+    engine.complete("warm", max_tokens=1)
+
+    def ask(_):
+        began = time.monotonic()
+        return engine.complete("Tell a long story.", max_tokens=64, ignore_eos=True), time.monotonic() - began
+
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(ask, range(10)))
+    refused = [(a, t) for a, t in answers if a.status_code != 200]
+    # A slot may be free again before the last of the ten arrives.
+    assert 4 <= len(refused) <= 5
+    for answer, _ in refused:
+        assert_error(answer, 429)
+        assert int(answer.headers["retry-after"]) >= 1
+    # Refusals do not wait for a computation.
+    assert max(t for _, t in refused) < min(t for a, t in answers if a.status_code == 200)
+
+
+def test_prompt_that_can_never_fit(own_engine):
+    """C05: 400 at once naming the pool; the next prompt is answered."""
+    engine = own_engine(f"models.{LANGUAGE_MODEL}.generation.kv_tokens=512")
+    error = assert_error(engine.complete("word " * 1_500), 400, says="512")
+    assert error["code"] == "context_length_exceeded"
+    assert engine.complete("A short prompt", max_tokens=4).status_code == 200
+    assert engine.generation()["queued"] == 0
+
+
+def test_batch_budget_below_the_input_limit(own_engine):
+    """C04: refused at start with both numbers."""
+    from conftest import Engine, short_folder
+
+    engine = Engine(short_folder(), settings=[f"models.{TEXT_MODEL}.max_batch_tokens=64"], wait_ready=False)
+    assert engine.process.wait(60) == 5
+    assert "64" in engine.log() and "256" in engine.log()
+
+
+def test_probes_while_busy(own_engine):
+    """C07: every probe answers while a long prompt is read and the queue is full; ready says why it is not."""
+    engine = own_engine(f"models.{LANGUAGE_MODEL}.generation.slots=1", f"models.{LANGUAGE_MODEL}.generation.queue=1")
+    held = [open_completion(engine, "The parrot. " * 600, 200)]
+    wait_for(lambda: engine.generation()["slots_used"] == 1, "the long prompt runs")
+    held.append(open_completion(engine, "Waits", 200))
+    wait_for(lambda: engine.generation()["queued"] == 1, "the queue is full")
+    times = []
+    for _ in range(10):
+        for path in ("/livez", "/readyz", "/progressz", "/metrics", "/control/v1/snapshot"):
+            began = time.monotonic()
+            answer = engine.http.get(path)
+            times.append(time.monotonic() - began)
+            if path == "/livez":
+                assert answer.status_code == 200
+            if path == "/readyz" and engine.generation()["queued"] == 1:
+                assert answer.status_code == 503 and "queue" in answer.text
+    assert sorted(times)[len(times) // 2] < 0.5
+    for s in held:
+        s.close()
+    wait_for(engine.idle, "idle again")
+
+
+def test_drain(own_engine):
+    """C56: running ends normally, queued and new get 503, the idle stream is closed, exit 0."""
+    engine = own_engine(f"models.{LANGUAGE_MODEL}.generation.slots=2")
+    watch = engine.http.stream("GET", "/control/v1/watch?interval_ms=5000")
+    watch_answer = watch.__enter__()
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(engine.complete, "Tell a story.", max_tokens=150, ignore_eos=True) for _ in range(6)]
+        wait_for(lambda: engine.generation()["slots_used"] == 2 and engine.generation()["queued"] == 4, "two run, four wait")
+        engine.process.send_signal(signal.SIGTERM)
+        done = [a.result() for a in answers]
+    assert sorted(a.status_code for a in done) == [200] * 2 + [503] * 4
+    for answer in done:
+        if answer.status_code == 200:
+            assert answer.json()["usage"]["completion_tokens"] == 150
+        else:
+            assert_error(answer, 503, says="drain")
+    assert engine.process.wait(60) == 0, engine.log()
+    for _ in watch_answer.iter_lines():
+        pass
+    watch.__exit__(None, None, None)
+
+
+def test_second_signal_ends_at_once(own_engine):
+    engine = own_engine()
+    held = open_completion(engine, "Tell a very long story.", 1500)
+    wait_for(lambda: engine.generation()["slots_used"] == 1, "it runs")
+    engine.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: "drain" in engine.log().lower(), "the drain is announced")
+    engine.process.send_signal(signal.SIGTERM)
+    assert engine.process.wait(30) != 0
+    held.close()
+
+
+MARKER = "zanzibarmarker"
+
+
+def test_keys(own_engine, tmp_path, clip):
+    """C59: only the alive probe is open; rights are kept apart; keys and prompts appear nowhere."""
+    keys = tmp_path / "keys"
+    keys.write_text(f"app serve {MARKER}-serve\nboard read {MARKER}-read\nadmin control,read,serve {MARKER}-all\n")
+    keys.chmod(0o600)
+    engine = own_engine(f"keys.file={keys}", wait_ready=False)
+    wait_for(lambda: alive(engine), "alive")
+    routes = [
+        ("GET", "/readyz"), ("GET", "/progressz"), ("GET", "/metrics"), ("GET", "/v1/models"), ("POST", "/v1/embeddings"),
+        ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/rerank"),
+        ("POST", "/v1/audio/transcriptions"), ("GET", "/control/v1/snapshot"), ("GET", "/control/v1/watch"),
+        ("DELETE", "/v1/requests/req-1"), ("GET", "/no/such/route"),
+    ]  # fmt: skip
+    for method, path in routes:
+        assert_error(engine.http.request(method, path), 401)
+        wrong = engine.http.request(method, path, headers={"authorization": f"Bearer {MARKER}-wrong"})
+        assert_error(wrong, 401)
+        assert MARKER not in wrong.text
+    assert engine.http.get("/livez").status_code == 200
+
+    serve, read, everything = ({"authorization": f"Bearer {MARKER}-{name}"} for name in ("serve", "read", "all"))
+    for method, path in [("GET", "/control/v1/snapshot"), ("GET", "/control/v1/watch"), ("DELETE", "/v1/requests/req-1")]:
+        assert_error(engine.http.request(method, path, headers=serve), 403)
+    assert_error(engine.http.post("/v1/embeddings", json={"model": TEXT_MODEL, "input": "x"}, headers=read), 403)
+    wait_for(lambda: engine.http.get("/readyz", headers=read).status_code == 200, "ready")
+    embedded = engine.http.post("/v1/embeddings", json={"model": TEXT_MODEL, "input": MARKER}, headers=serve)
+    assert embedded.status_code == 200
+    body = {"model": LANGUAGE_MODEL, "prompt": MARKER, "max_tokens": 2}
+    assert engine.http.post("/v1/completions", json=body, headers=everything).status_code == 200
+    seen = engine.http.get("/control/v1/snapshot", headers=read).text + engine.http.get("/metrics", headers=read).text
+    assert "app" in seen
+    assert MARKER not in seen and MARKER not in engine.log()
+
+
+def alive(engine) -> bool:
+    try:
+        return engine.http.get("/livez").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_listening_wide_without_keys_is_refused(tmp_path):
+    done = subprocess.run(
+        [BINARY, "serve", "--profile", "demo", "--listen", "0.0.0.0:0", "--offline"],
+        env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 5 and b"key" in done.stderr
+
+
+def test_socket_speaks_the_same_language(engine):
+    status = engine.cli_json("status")
+    assert status["state"] == "ready"
+    assert {m["id"] for m in engine.cli_json("models")} >= {SPEECH_MODEL, LANGUAGE_MODEL, TEXT_MODEL}
+    lanes = engine.cli_json("lanes")
+    assert lanes
+
+
+def test_slow_upload_holds_nobody_back(engine, clip):
+    """A client that sends half its body and stops costs one connection, no more."""
+    s = socket.create_connection(("127.0.0.1", engine.port), timeout=30)
+    s.sendall(b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n")
+    s.sendall(b"Content-Length: 100000\r\n\r\n--b\r\n")
+    assert engine.text(clip[0])
+    s.close()
