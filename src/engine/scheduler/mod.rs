@@ -1,5 +1,27 @@
-//! The batch scheduler: items, costs and the former. Pure: time comes in as [`Micros`], reasons go out as values.
+//! The batch scheduler: items, costs, lanes, turns and the batch former. Pure: time comes in as [`Micros`], decisions
+//! and their reasons go out as values ([`Formed`], [`FlushReason`], [`Explained`]).
+//!
+//! One [`Former`] per (model, operation), owned by the thread that runs the model; nothing here is shared or locked.
+//! It cannot fail: what cannot be served is refused at the door, and an item dearer than the cap travels alone.
+//!
+//! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, `pending` the indexed queue, `due`
+//! when a batch is due, `turns` whose turn it is, [`former`] the whole, `explain` why an item waits.
 
+pub mod caps;
+mod due;
+mod explain;
+pub mod former;
+pub mod item;
 pub mod micros;
+mod pending;
+#[cfg(test)]
+mod tests;
+mod turns;
 
+pub use caps::{AUDIO_HARD_CAP_MS, BatchCaps, DEFAULT_MAX_BATCH_COST, DEFAULT_MAX_BATCH_REQUESTS};
+pub use due::FlushReason;
+pub use explain::{Explained, Preview};
+pub use former::{Formed, Former, LaneLoad, Order};
+pub use item::{Item, ItemId, RECORDING_SAMPLES, audio_cost_ms, embed_cost, lane_of_audio, rerank_cost};
 pub use micros::Micros;
+pub use turns::TurnView;
