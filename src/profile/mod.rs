@@ -1,10 +1,38 @@
 //! Profiles: what a box serves and how, in YAML; typed, layered and validated, each value with its origin.
 //!
-//! Pure apart from reading the file it is asked for. The engine takes the typed values ([`ModelProfile`],
-//! [`BoxProfile`]); people ask for the origins.
+//! Nobody owns state here: every function reads files and the environment it is given and returns values. Pure apart
+//! from reading profile files. Later layers win: built-in (the key tables in [`keys`]) < profile file over the ones it
+//! `extends` < environment < command line. A failure lists every fault it found, each with file, line and column, or
+//! the variable or flag that holds it.
+//!
+//! The engine takes the typed values ([`ModelProfile`], [`BoxProfile`]); people ask for the origins ([`Resolved`]).
 
+mod build_box;
+mod build_model;
+mod describe;
+mod env;
+mod error;
+pub mod keys;
+mod layer;
+mod library;
+mod load;
+mod origin;
+mod reader;
+mod schema;
+#[cfg(test)]
+mod tests;
 pub mod types;
+mod value;
+mod yaml;
 
+pub use build_model::{DEFAULT_BATCH_COST, family_ops};
+pub use describe::{Listing, Report, Shown, check, kind_of, list, show};
+pub use env::{ALIASES, Env, PREFIX, RESERVED, variable};
+pub use error::{ProfileError, ProfileErrors, nearest};
+pub use library::{ProfileKind, SHIPPED};
+pub use load::{load_box, load_model};
+pub use origin::{Origin, Place, Resolved, Row, SourceFile};
+pub use schema::schema;
 pub use types::{
     AudioLimits, BoxProfile, Console, DType, DeviceChoice, Family, FileRole, GenerationSettings, Limits, Listen,
     ModelFile, ModelProfile, Source,

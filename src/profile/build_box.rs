@@ -1,0 +1,63 @@
+//! A box profile from its layer, with the checks that need more than one value.
+
+use super::origin::Row;
+use super::reader::Reader;
+use super::types::{AudioLimits, BoxProfile, Console, Limits, Listen, ModelProfile};
+use super::value;
+
+/// Builds the profile around its models. Faults are in the reader.
+pub(super) fn build(
+    reader: &mut Reader<'_>,
+    file_name: &str,
+    models: Vec<ModelProfile>,
+) -> Option<(BoxProfile, Vec<Row>)> {
+    let derived_name = match reader.given("name") {
+        Some(_) => None,
+        None => Some(value::name(&file_name.to_lowercase()).unwrap_or_else(|_| "lanekeeper".to_string())),
+    };
+    let name = reader.name("name").or(derived_name.clone())?;
+    let http = reader.parsed("listen.http", value::address)?;
+    let profile = BoxProfile {
+        name,
+        description: reader.text("description").unwrap_or_default(),
+        models,
+        listen: Listen { http, control: reader.path("listen.control") },
+        keys_file: reader.path("keys.file"),
+        cpu_threads: reader.count("cpu.threads").and_then(|n| usize::try_from(n).ok()),
+        limits: limits(reader),
+        console: Console {
+            interval_ms: reader.time("console.interval_ms").unwrap_or(250.0) as u64,
+            theme: reader.word("console.theme").unwrap_or("dark").to_string(),
+        },
+    };
+    if profile.open_without_keys() {
+        reader.warnings.push(format!(
+            "listen.http is {}, beyond loopback, and there is no keys.file: `serve` will refuse to start",
+            profile.listen.http
+        ));
+    }
+    let rows = reader.rows(None, |path| derived_name.clone().filter(|_| path == "name"));
+    Some((profile, rows))
+}
+
+fn limits(reader: &mut Reader<'_>) -> Limits {
+    Limits {
+        json_bytes: reader.size("limits.json_bytes"),
+        audio_bytes: reader.size("limits.audio_bytes"),
+        max_items: reader.size("limits.max_items"),
+        audio: AudioLimits {
+            max_seconds: reader.time("limits.audio.max_seconds").unwrap_or(0.0),
+            decoders: reader.size("limits.audio.decoders"),
+        },
+        default_deadline_s: reader.time("limits.default_deadline_s"),
+        stall_s: reader.time("limits.stall_s").unwrap_or(0.0),
+        drain_s: reader.time("limits.drain_s").unwrap_or(0.0),
+    }
+}
+
+impl BoxProfile {
+    /// Whether it listens beyond loopback with no keys: `serve` refuses that.
+    pub fn open_without_keys(&self) -> bool {
+        !self.listen.http.ip().is_loopback() && self.keys_file.is_none()
+    }
+}

@@ -1,0 +1,161 @@
+//! A model profile from its layer, with the checks that need more than one value.
+
+use super::reader::Reader;
+use super::types::{DType, DeviceChoice, Family, FileRole, GenerationSettings, ModelFile, ModelProfile};
+use super::{origin::Row, value};
+use crate::control::Op;
+use std::collections::BTreeMap;
+
+/// Batch cost cap where neither the profile nor the model names one.
+pub const DEFAULT_BATCH_COST: u64 = 16_384;
+
+/// Builds the profile; `None` when so much is missing that nothing can be built. Faults are in the reader.
+pub(super) fn build(reader: &mut Reader<'_>) -> Option<(ModelProfile, Vec<Row>)> {
+    let id = reader.name("id");
+    if reader.given("id").is_none() {
+        reader.missing("id", "the name that requests ask for");
+    }
+    let family = reader.word("family").and_then(value::family);
+    if reader.given("family").is_none() {
+        reader.missing("family", "whisper, llama or bert");
+    }
+    let (id, family) = (id?, family?);
+    reader.refuse_foreign(family);
+
+    let ops = reader.ops("ops").unwrap_or_else(|| family_ops(family).to_vec());
+    let files = files(reader, family);
+    let profile = ModelProfile {
+        id,
+        family,
+        ops,
+        description: reader.text("description").unwrap_or_default(),
+        licence: reader.text("licence").unwrap_or_default(),
+        files,
+        max_batch_tokens: reader.count("max_batch_tokens"),
+        max_batch_requests: reader.size("max_batch_requests"),
+        wait_ms: reader.time("wait_ms").unwrap_or(0.0),
+        coalesce_ms: reader.time("coalesce_ms").unwrap_or(0.0),
+        depth: reader.size("depth"),
+        max_queue: reader.size("max_queue"),
+        dtype: reader.word("dtype").map(value::dtype).unwrap_or(DType::Auto),
+        device: reader.parsed("device", value::device).unwrap_or(DeviceChoice::Auto),
+        max_input_tokens: reader.count("max_input_tokens").and_then(|n| usize::try_from(n).ok()),
+        long_form: family == Family::Whisper && reader.boolean("long_form").unwrap_or(true),
+        language: reader.name("language"),
+        generation: (family == Family::Llama).then(|| generation(reader)),
+    };
+    check(reader, &profile);
+    let ops: Vec<_> = profile.ops.iter().map(|op| op.name()).collect();
+    let rows = reader.rows(Some(family), |path| (path == "ops").then(|| format!("[{}]", ops.join(", "))));
+    Some((profile, rows))
+}
+
+/// What a family can do.
+pub fn family_ops(family: Family) -> &'static [Op] {
+    match family {
+        Family::Whisper => &[Op::Transcribe],
+        Family::Llama => &[Op::Generate],
+        Family::Bert => &[Op::Embed, Op::Rerank],
+    }
+}
+
+/// Files without which a family cannot load.
+fn needed_files(family: Family) -> &'static [FileRole] {
+    match family {
+        Family::Whisper | Family::Bert => &[FileRole::Weights, FileRole::Tokenizer, FileRole::Config],
+        // GGUF holds tokenizer and configuration.
+        Family::Llama => &[FileRole::Weights],
+    }
+}
+
+fn files(reader: &mut Reader<'_>, family: Family) -> BTreeMap<FileRole, ModelFile> {
+    let roles = [(FileRole::Weights, "weights"), (FileRole::Tokenizer, "tokenizer"), (FileRole::Config, "config")];
+    let mut files = BTreeMap::new();
+    for (role, name) in roles {
+        let (sources_key, hash_key) = (format!("files.{name}.sources"), format!("files.{name}.sha256"));
+        let sources = reader.sources(&sources_key);
+        let hash = reader.parsed(&hash_key, value::sha256);
+        match sources {
+            None if needed_files(family).contains(&role) => {
+                reader.missing(&sources_key, &format!("family {} cannot load without it", family.name()));
+            }
+            None => {}
+            Some(sources) => {
+                if reader.given(&hash_key).is_none() {
+                    let why = "it says what the file must be; `unpinned` takes any file";
+                    reader.missing(&hash_key, why);
+                }
+                if let (Some(None), true) = (&hash, reader.given(&hash_key).is_some()) {
+                    let path = format!("{}files.{name}", reader.prefix);
+                    reader.warnings.push(format!("{path} is unpinned: whatever the source serves is loaded"));
+                }
+                files.insert(role, ModelFile { sources, sha256: hash.flatten() });
+            }
+        }
+    }
+    files
+}
+
+fn generation(reader: &mut Reader<'_>) -> GenerationSettings {
+    GenerationSettings {
+        slots: reader.size("generation.slots"),
+        context_tokens: reader.size("generation.context_tokens"),
+        kv_tokens: reader.size("generation.kv_tokens"),
+        queue: reader.size("generation.queue"),
+        iteration_tokens: reader.size("generation.iteration_tokens"),
+        prefill_chunk: reader.size("generation.prefill_chunk"),
+        default_max_tokens: reader.size("generation.default_max_tokens"),
+    }
+}
+
+/// Rules between values. Each names both numbers; the fault stands at the one that was set last.
+fn check(reader: &mut Reader<'_>, profile: &ModelProfile) {
+    let p = reader.prefix.clone();
+    let foreign: Vec<_> = profile.ops.iter().filter(|op| !family_ops(profile.family).contains(op)).collect();
+    if let Some(op) = foreign.first() {
+        let can: Vec<_> = family_ops(profile.family).iter().map(|op| op.name()).collect();
+        let message = format!("`{p}ops`: family {} cannot {op}; it can {}", profile.family.name(), can.join(" and "));
+        reader.fault("ops", message);
+    }
+    if reader.given("ops").is_some() && profile.ops.is_empty() {
+        reader.fault("ops", format!("`{p}ops` is empty: a model serves at least one operation"));
+    }
+    let cap = profile.max_batch_tokens.unwrap_or(DEFAULT_BATCH_COST);
+    if let Some(input) = profile.max_input_tokens.filter(|input| *input as u64 > cap) {
+        let at = if reader.given("max_batch_tokens").is_some() { "max_batch_tokens" } else { "max_input_tokens" };
+        let message = format!(
+            "`{p}max_input_tokens` is {input} but `{p}max_batch_tokens` is {cap}: the longest text would fit no batch"
+        );
+        reader.fault(at, message);
+    }
+    if profile.coalesce_ms > profile.wait_ms && reader.given("coalesce_ms").is_some() {
+        reader.warnings.push(format!(
+            "{p}coalesce_ms ({}) is above {p}wait_ms ({}) and has no effect",
+            profile.coalesce_ms, profile.wait_ms
+        ));
+    }
+    let Some(g) = profile.generation else { return };
+    let mut above = |small: &str, a: usize, large: &str, b: usize, why: &str| {
+        if a > b && b > 0 {
+            let at = if reader.given(small).is_some() { small } else { large };
+            reader.fault(at, format!("`{p}{small}` is {a} but `{p}{large}` is {b}: {why}"));
+        }
+    };
+    let rows = "generation.iteration_tokens";
+    above("generation.prefill_chunk", g.prefill_chunk, rows, g.iteration_tokens, "a chunk would fit no pass");
+    above("generation.slots", g.slots, rows, g.iteration_tokens, "not every slot could decode in a pass");
+    let context = "generation.context_tokens";
+    above(
+        "generation.default_max_tokens",
+        g.default_max_tokens,
+        context,
+        g.context_tokens,
+        "no answer could be so long",
+    );
+    if g.kv_tokens < g.context_tokens {
+        reader.warnings.push(format!(
+            "{p}generation.kv_tokens ({}) is below context_tokens ({}): longer requests are refused",
+            g.kv_tokens, g.context_tokens
+        ));
+    }
+}

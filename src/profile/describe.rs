@@ -1,0 +1,118 @@
+//! What people ask about profiles: which there are, what is in them, whether they are sound.
+
+use super::env::Env;
+use super::error::{ProfileError, ProfileErrors};
+use super::keys::{BOX, MODEL, segments};
+use super::library::{Library, ProfileKind, is_path};
+use super::load::{load_box, load_model};
+use super::origin::{Resolved, Row};
+use super::yaml::{Data, parse};
+
+/// A line of `profile list`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    pub name: String,
+    pub kind: ProfileKind,
+    /// Empty where the profile has none or is broken.
+    pub description: String,
+    /// Whether it is compiled in; else it is the user's.
+    pub shipped: bool,
+    /// Why it cannot be used, where it cannot.
+    pub problem: Option<ProfileErrors>,
+}
+
+/// Every profile that has a name: boxes first.
+pub fn list(env: &Env) -> Vec<Listing> {
+    let library = Library::new(env);
+    // A variable about one profile must not make another look broken.
+    let env = env.files_only();
+    let mut listings = Vec::new();
+    for kind in [ProfileKind::Box, ProfileKind::Model] {
+        for (name, own) in library.names(kind) {
+            let description = match kind {
+                ProfileKind::Box => load_box(&name, &env, &[]).map(|r| r.value.description),
+                ProfileKind::Model => load_model(&name, &env, &[]).map(|r| r.value.description),
+            };
+            let (description, problem) = match description {
+                Ok(description) => (description, None),
+                Err(errors) => (String::new(), Some(errors)),
+            };
+            listings.push(Listing { name, kind, description, shipped: !own, problem });
+        }
+    }
+    listings
+}
+
+/// A resolved profile of either kind, for printing.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    pub kind: ProfileKind,
+    pub name: String,
+    /// Every value with its origin.
+    pub rows: Vec<Row>,
+    pub warnings: Vec<String>,
+}
+
+/// Resolves a profile of either kind; a name that both kinds have means the box.
+pub fn show(reference: &str, env: &Env, overrides: &[String]) -> Result<Shown, ProfileErrors> {
+    let shown = |kind, resolved: Resolved<String>| Shown {
+        kind,
+        name: resolved.value,
+        rows: resolved.rows,
+        warnings: resolved.warnings,
+    };
+    match kind_of(reference, env)? {
+        kind @ ProfileKind::Box => load_box(reference, env, overrides).map(|r| shown(kind, r.map(|p| p.name))),
+        kind @ ProfileKind::Model => load_model(reference, env, overrides).map(|r| shown(kind, r.map(|p| p.id))),
+    }
+}
+
+/// What a check found in a sound profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub kind: ProfileKind,
+    pub name: String,
+    /// Values that are set by a file, a variable or a flag.
+    pub set: usize,
+    pub warnings: Vec<String>,
+}
+
+/// Checks a profile under this environment.
+pub fn check(reference: &str, env: &Env) -> Result<Report, ProfileErrors> {
+    let shown = show(reference, env, &[])?;
+    let set = shown.rows.iter().filter(|row| row.origin != super::Origin::BuiltIn).count();
+    Ok(Report { kind: shown.kind, name: shown.name, set, warnings: shown.warnings })
+}
+
+/// Whether `reference` is a box or a model profile: by the list for names, by the keys for files.
+pub fn kind_of(reference: &str, env: &Env) -> Result<ProfileKind, ProfileErrors> {
+    let library = Library::new(env);
+    if !is_path(reference) {
+        for kind in [ProfileKind::Box, ProfileKind::Model] {
+            if library.names(kind).iter().any(|(name, _)| name == reference) {
+                return Ok(kind);
+            }
+        }
+        let names: Vec<_> = [ProfileKind::Box, ProfileKind::Model].iter().flat_map(|k| library.names(*k)).collect();
+        let error = ProfileError::new(format!("there is no profile `{reference}`"));
+        return Err(error.nearest(reference, names.iter().map(|(name, _)| name.as_str())).into());
+    }
+    let found = library.find(ProfileKind::Box, reference, None, &[])?;
+    let root = parse(&found.text, &found.file)?;
+    let has = |table| match &root.data {
+        Data::Map(entries) => {
+            entries.iter().filter(|e| e.key != "extends" && segments(table, "").contains(&e.key.as_str())).count()
+        }
+        _ => 0,
+    };
+    let (boxes, models) = (has(BOX), has(MODEL));
+    if boxes == models {
+        let base = root.get("extends").map(|entry| &entry.value);
+        if let Some(super::yaml::Node { data: Data::Scalar(base), .. }) = base.filter(|_| boxes == 0) {
+            return kind_of(&base.clone(), env);
+        }
+        let error = ProfileError::new("neither a box profile (with `models`) nor a model profile (with `family`)");
+        return Err(error.place(&root.at).into());
+    }
+    Ok(if boxes > models { ProfileKind::Box } else { ProfileKind::Model })
+}

@@ -1,0 +1,278 @@
+//! The key tables: one row per key, from which come reading, defaults, environment names, the JSON Schema and the
+//! manual page.
+
+use super::types::Family;
+
+/// What a value may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Free text.
+    Text,
+    /// A name: lower-case letters, digits, `-`, `_`, `.`.
+    Name,
+    /// A profile's name or path.
+    Reference,
+    /// One of a few words.
+    OneOf(&'static [&'static str]),
+    Bool,
+    /// A whole number; `_` between digits, suffixes k, M, G (powers of 1000) and Ki, Mi, Gi (of 1024).
+    Count {
+        min: u64,
+        max: u64,
+    },
+    /// A size in bytes; the same suffixes, with or without a final B.
+    Bytes {
+        min: u64,
+        max: u64,
+    },
+    /// A time in milliseconds; suffixes us, ms, s, m, h.
+    Millis {
+        min: f64,
+        max: f64,
+    },
+    /// A time in seconds; the same suffixes.
+    Seconds {
+        min: f64,
+        max: f64,
+    },
+    /// `ADDRESS:PORT`.
+    Address,
+    /// A path, relative to the profile's folder.
+    Path,
+    /// `auto`, `cpu`, `cuda:N`, `metal:N`.
+    Device,
+    /// A list of operations.
+    Ops,
+    /// A list of sources, each a string or a list of strings to concatenate.
+    Sources,
+    /// 64 hex digits, or `unpinned`.
+    Sha256,
+    /// A list of models: names, or mappings of model keys.
+    Models,
+}
+
+/// A row: one key.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Dotted path inside the profile.
+    pub path: &'static str,
+    pub kind: Kind,
+    /// The default as it would stand in a file; absent = not set.
+    pub default: Option<&'static str>,
+    /// Families that the key has a meaning for; empty = all.
+    pub only: &'static [Family],
+    pub doc: &'static str,
+}
+
+impl Key {
+    /// Whether the key means something for `family`.
+    pub fn applies_to(&self, family: Family) -> bool {
+        self.only.is_empty() || self.only.contains(&family)
+    }
+
+    /// Whether it may be set by environment and command line: what identifies a profile may not.
+    pub fn settable(&self) -> bool {
+        !matches!(self.path, "extends" | "id" | "family")
+    }
+}
+
+const fn key(path: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
+    Key { path, kind, default, only: &[], doc }
+}
+
+const fn key_of(
+    only: &'static [Family],
+    path: &'static str,
+    kind: Kind,
+    default: &'static str,
+    doc: &'static str,
+) -> Key {
+    let default = if default.is_empty() { None } else { Some(default) };
+    Key { path, kind, default, only, doc }
+}
+
+const fn count(min: u64, max: u64) -> Kind {
+    Kind::Count { min, max }
+}
+
+const WHISPER: &[Family] = &[Family::Whisper];
+const LLAMA: &[Family] = &[Family::Llama];
+const BERT: &[Family] = &[Family::Bert];
+const BATCHED: &[Family] = &[Family::Whisper, Family::Bert];
+
+/// Keys of a model profile.
+pub const MODEL: &[Key] = &[
+    key("extends", Kind::Reference, None, "Another model profile whose values this one starts from, by name or path."),
+    key("id", Kind::Name, None, "The name that requests ask for. Required (may come from the extended profile)."),
+    key("family", Kind::OneOf(&["whisper", "llama", "bert"]), None, "The forward pass the model needs. Required."),
+    key(
+        "ops",
+        Kind::Ops,
+        None,
+        "Operations served. Default: all of the family's (whisper: transcribe; llama: generate; bert: embed, rerank).",
+    ),
+    key("description", Kind::Text, Some(""), "One line for people."),
+    key("licence", Kind::Text, Some(""), "Licence of the weights, as an SPDX name where there is one."),
+    key("files.weights.sources", Kind::Sources, None, "Where the weights can be had; tried in order. Required."),
+    key("files.weights.sha256", Kind::Sha256, None, "sha256 of the whole file, or `unpinned`. Required with sources."),
+    key("files.tokenizer.sources", Kind::Sources, None, "Where tokenizer.json can be had."),
+    key("files.tokenizer.sha256", Kind::Sha256, None, "sha256 of the whole file, or `unpinned`."),
+    key("files.config.sources", Kind::Sources, None, "Where config.json can be had."),
+    key("files.config.sha256", Kind::Sha256, None, "sha256 of the whole file, or `unpinned`."),
+    key("dtype", Kind::OneOf(&["auto", "f32", "f16", "bf16", "int8"]), Some("auto"), "Numeric form of the weights."),
+    key("device", Kind::Device, Some("auto"), "Where the model runs: auto, cpu, cuda:N or metal:N."),
+    key_of(
+        BATCHED,
+        "max_batch_tokens",
+        count(1, 1 << 40),
+        "",
+        "Cost budget of one batch: tokens for text, milliseconds of audio for speech. Default: the model's own, else \
+         16384.",
+    ),
+    key_of(BATCHED, "max_batch_requests", count(1, 4096), "12", "Most requests in one batch."),
+    key_of(
+        BATCHED,
+        "wait_ms",
+        Kind::Millis { min: 0.0, max: 60_000.0 },
+        "15",
+        "The batch window: how long the first request may wait for company.",
+    ),
+    key_of(
+        BATCHED,
+        "coalesce_ms",
+        Kind::Millis { min: 0.0, max: 60_000.0 },
+        "5",
+        "A batch leaves once nothing has arrived for this long.",
+    ),
+    key_of(BATCHED, "depth", count(1, 16), "2", "Batches in flight at once."),
+    key("max_queue", count(1, 1_000_000), Some("256"), "Requests that may wait per operation; beyond it: 429."),
+    key_of(
+        BERT,
+        "max_input_tokens",
+        count(1, 1 << 20),
+        "",
+        "Longest text in tokens, special tokens included. Default: the model's own limit.",
+    ),
+    key_of(WHISPER, "long_form", Kind::Bool, "true", "Whether audio beyond 30 s is served, by seeking over windows."),
+    key_of(
+        WHISPER,
+        "language",
+        Kind::Name,
+        "",
+        "Language code assumed when the request names none. Default: detect, or the model's only one.",
+    ),
+    key_of(LLAMA, "generation.slots", count(1, 1024), "4", "Sequences decoded at once."),
+    key_of(
+        LLAMA,
+        "generation.context_tokens",
+        count(16, 1 << 24),
+        "2048",
+        "Longest sequence (prompt and answer) in tokens; at most the model's own context.",
+    ),
+    key_of(LLAMA, "generation.kv_tokens", count(16, 1 << 30), "8192", "Tokens of key-value cache over all slots."),
+    key_of(LLAMA, "generation.queue", count(0, 1_000_000), "64", "Requests that may wait for a slot; beyond it: 429."),
+    key_of(LLAMA, "generation.iteration_tokens", count(1, 1 << 20), "256", "Rows (tokens) in one forward pass."),
+    key_of(
+        LLAMA,
+        "generation.prefill_chunk",
+        count(1, 1 << 20),
+        "128",
+        "Prompt tokens of one sequence in one forward pass; at most iteration_tokens.",
+    ),
+    key_of(
+        LLAMA,
+        "generation.default_max_tokens",
+        count(1, 1 << 24),
+        "256",
+        "Answer length when a request names none.",
+    ),
+];
+
+/// Keys of a box profile.
+pub const BOX: &[Key] = &[
+    key("extends", Kind::Reference, None, "Another box profile whose values this one starts from, by name or path."),
+    key("name", Kind::Name, None, "The node's name, also of its control socket. Default: the profile's."),
+    key("description", Kind::Text, Some(""), "One line for people."),
+    key(
+        "models",
+        Kind::Models,
+        None,
+        "What the box serves: names of model profiles, or mappings of model keys with `extends`. Replaces the list of an \
+         extended profile.",
+    ),
+    key("listen.http", Kind::Address, Some("127.0.0.1:8741"), "OpenAI-style HTTP and probes."),
+    key("listen.control", Kind::Path, None, "Control socket. Default: $XDG_RUNTIME_DIR/lanekeeper/NAME.sock."),
+    key(
+        "keys.file",
+        Kind::Path,
+        None,
+        "File of keys, one per line: `LABEL RIGHT[,RIGHT] KEY` with rights serve, read, control. Needed beyond loopback.",
+    ),
+    key("cpu.threads", count(1, 1024), None, "Threads for model work on the CPU. Default: the cores we may use."),
+    key("limits.json_bytes", Kind::Bytes { min: 1024, max: 1 << 32 }, Some("4MiB"), "Largest JSON body."),
+    key("limits.audio_bytes", Kind::Bytes { min: 1024, max: 1 << 36 }, Some("256MiB"), "Largest audio upload."),
+    key("limits.max_items", count(1, 1_000_000), Some("2048"), "Most texts or documents in one request."),
+    key(
+        "limits.audio.max_seconds",
+        Kind::Seconds { min: 1.0, max: 604_800.0 },
+        Some("7200"),
+        "Longest accepted recording, in decoded audio.",
+    ),
+    key("limits.audio.decoders", count(1, 256), Some("2"), "Audio files decoded at once."),
+    key(
+        "limits.default_deadline_s",
+        Kind::Seconds { min: 0.001, max: 604_800.0 },
+        None,
+        "Deadline of a request that names none. Default: none.",
+    ),
+    key(
+        "limits.stall_s",
+        Kind::Seconds { min: 0.1, max: 86_400.0 },
+        Some("30"),
+        "A stream whose reader takes nothing for this long is cancelled.",
+    ),
+    key(
+        "limits.drain_s",
+        Kind::Seconds { min: 0.0, max: 86_400.0 },
+        Some("30"),
+        "How long a drain waits for running work.",
+    ),
+    key("console.interval_ms", Kind::Millis { min: 50.0, max: 5_000.0 }, Some("250"), "Refresh interval of `top`."),
+    key("console.theme", Kind::OneOf(&["dark", "light", "ansi16", "none"]), Some("dark"), "Colours of `top`."),
+];
+
+/// The distinct next segments of the keys that begin with `prefix` (empty, or ending in a dot).
+pub(super) fn segments<'k>(table: &'k [Key], prefix: &str) -> Vec<&'k str> {
+    let mut found: Vec<&str> = Vec::new();
+    for key in table {
+        if let Some(rest) = key.path.strip_prefix(prefix) {
+            let segment = rest.split('.').next().unwrap_or(rest);
+            if !found.contains(&segment) {
+                found.push(segment);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_reads_as_its_own_kind() {
+        for key in MODEL.iter().chain(BOX) {
+            if let Some(text) = key.default {
+                super::super::value::check_text(key.kind, text).unwrap_or_else(|why| panic!("{}: {why}", key.path));
+            }
+            assert!(key.doc.ends_with('.'), "{}: {}", key.path, key.doc);
+        }
+    }
+
+    #[test]
+    fn segments_follow_the_table() {
+        assert_eq!(segments(BOX, "listen."), ["http", "control"]);
+        assert_eq!(segments(BOX, "limits.audio."), ["max_seconds", "decoders"]);
+        assert!(segments(MODEL, "").contains(&"files"));
+    }
+}

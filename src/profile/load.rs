@@ -1,0 +1,286 @@
+//! From a name or path to a resolved profile: files, then environment, then command line, then typed values.
+
+use super::env::{self, Env, Outside, Target};
+use super::error::{ProfileError, ProfileErrors, nearest};
+use super::keys::{BOX, MODEL};
+use super::layer::{self, Layer, Setting, Stack};
+use super::library::{Library, ProfileKind};
+use super::origin::{Origin, Place, Resolved, Row};
+use super::reader::Reader;
+use super::types::{BoxProfile, Family, ModelProfile};
+use super::yaml::{Data, Node};
+use super::{build_box, build_model, value};
+use std::sync::Arc;
+
+/// Resolves a box profile. `overrides` are `KEY=VALUE` settings of the command line, the last winning.
+pub fn load_box(reference: &str, env: &Env, overrides: &[String]) -> Result<Resolved<BoxProfile>, ProfileErrors> {
+    let library = Library::new(env);
+    let mut faults = Faults::default();
+    let mut stack = layer::load(&library, ProfileKind::Box, BOX, reference, None, &mut Vec::new(), &mut faults.errors)?;
+    let overrides = split_overrides(overrides, &mut faults.errors);
+    override_model_list(&mut stack.layer, env, &overrides);
+
+    let mut models = models(&library, &stack, &mut faults.errors);
+    let mut outside = outside(env, &overrides, &models, true, &mut faults);
+    for setting in outside.drain(..) {
+        apply(setting, Some(&mut stack.layer), &mut models);
+    }
+    let (profiles, model_rows) = build_models(&models, &mut faults);
+    let mut reader = faults.reader(BOX, &stack.layer, String::new(), &stack.start);
+    let built = build_box::build(&mut reader, &stack.name, profiles);
+    match built {
+        Some((value, mut rows)) if faults.errors.is_empty() => {
+            rows.extend(model_rows);
+            Ok(Resolved { value, rows, warnings: faults.warnings })
+        }
+        _ => Err(ProfileErrors(faults.errors)),
+    }
+}
+
+/// Resolves a model profile alone, as `pull` wants it. Settings in `overrides` may name its keys with or without
+/// `models.ID.`.
+pub fn load_model(reference: &str, env: &Env, overrides: &[String]) -> Result<Resolved<ModelProfile>, ProfileErrors> {
+    let library = Library::new(env);
+    let mut faults = Faults::default();
+    let stack = layer::load(&library, ProfileKind::Model, MODEL, reference, None, &mut Vec::new(), &mut faults.errors)?;
+    let mut models = Vec::from([Model::new(stack.start.clone(), stack.layer)]);
+    let prefix = format!("models.{}.", models[0].id);
+    let overrides: Vec<(String, String)> = split_overrides(overrides, &mut faults.errors)
+        .into_iter()
+        .map(|(key, value)| if key.starts_with("models.") { (key, value) } else { (format!("{prefix}{key}"), value) })
+        .collect();
+    for setting in outside(env, &overrides, &models, false, &mut faults) {
+        apply(setting, None, &mut models);
+    }
+    let model = &models[0];
+    let mut reader = faults.reader(MODEL, &model.layer, String::new(), &model.start);
+    let built = build_model::build(&mut reader);
+    match built {
+        Some((value, rows)) if faults.errors.is_empty() => Ok(Resolved { value, rows, warnings: faults.warnings }),
+        _ => Err(ProfileErrors(faults.errors)),
+    }
+}
+
+/// What is gathered on the way.
+#[derive(Default)]
+struct Faults {
+    errors: Vec<ProfileError>,
+    warnings: Vec<String>,
+}
+
+impl Faults {
+    fn reader<'a>(
+        &'a mut self,
+        table: &'static [super::keys::Key],
+        layer: &'a Layer,
+        prefix: String,
+        start: &'a Place,
+    ) -> Reader<'a> {
+        Reader { table, layer, prefix, start, errors: &mut self.errors, warnings: &mut self.warnings }
+    }
+}
+
+/// A model of a box, before it is typed.
+struct Model {
+    /// Empty when the profile has none (an error that building reports).
+    id: String,
+    family: Option<Family>,
+    start: Place,
+    layer: Layer,
+}
+
+impl Model {
+    fn new(start: Place, layer: Layer) -> Self {
+        let scalar = |key: &str| match layer.get(key) {
+            Some(Setting { data: Data::Scalar(text), .. }) => text.clone(),
+            _ => String::new(),
+        };
+        Model { id: scalar("id"), family: value::family(&scalar("family")), start, layer }
+    }
+
+    fn batched(&self) -> bool {
+        self.family != Some(Family::Llama)
+    }
+}
+
+/// The models that the box names, in order.
+fn models(library: &Library, stack: &Stack, errors: &mut Vec<ProfileError>) -> Vec<Model> {
+    let mut models: Vec<Model> = Vec::new();
+    let Some(Setting { data, origin }) = stack.layer.get("models") else {
+        errors.push(ProfileError::new("`models` is required: what the box serves").place(&stack.start));
+        return models;
+    };
+    let nodes = match data {
+        Data::List(nodes) => nodes.clone(),
+        Data::Scalar(names) => names_as_nodes(names, &stack.start),
+        _ => Vec::new(),
+    };
+    if nodes.is_empty() {
+        errors.push(ProfileError::new("`models` is empty: a box serves at least one model").at(origin));
+    }
+    let mut places: Vec<Place> = Vec::new();
+    for node in nodes {
+        let model = match load_entry(library, &node, errors) {
+            Ok(model) => model,
+            Err(error) => {
+                let outside = !matches!(origin, Origin::File(_));
+                errors.push(match (&error.at, outside) {
+                    (None, true) => error.at(origin),
+                    (None, false) => error.place(&node.at),
+                    _ => error,
+                });
+                continue;
+            }
+        };
+        let same = |known: &&Model| env::variable(&known.id) == env::variable(&model.id) && !model.id.is_empty();
+        if let Some(index) = models.iter().position(|known| same(&known)) {
+            let message = format!(
+                "models `{}` (line {}) and `{}` are told apart by nothing: give one another `id`",
+                models[index].id, places[index].line, model.id
+            );
+            errors.push(ProfileError::new(message).place(&node.at));
+        }
+        places.push(node.at.clone());
+        models.push(model);
+    }
+    models
+}
+
+fn load_entry(library: &Library, node: &Node, errors: &mut Vec<ProfileError>) -> Result<Model, ProfileError> {
+    match &node.data {
+        Data::Scalar(reference) => {
+            let folder = node.at.file.folder.clone();
+            let mut seen = Vec::new();
+            let stack =
+                layer::load(library, ProfileKind::Model, MODEL, reference, folder.as_deref(), &mut seen, errors)?;
+            Ok(Model::new(stack.start, stack.layer))
+        }
+        Data::Map(_) => {
+            let layer = layer::extend(library, ProfileKind::Model, MODEL, node, &mut Vec::new(), errors)?;
+            Ok(Model::new(node.at.clone(), layer))
+        }
+        other => Err(ProfileError::new(format!("a model is a name or a mapping, not {}", other.kind()))),
+    }
+}
+
+/// `a,b` from the environment or the command line, as the list it stands for. Paths in it start from the working
+/// folder, as on any command line.
+fn names_as_nodes(names: &str, start: &Place) -> Vec<Node> {
+    let file = super::origin::SourceFile { display: start.file.display.clone(), folder: None, shipped: false };
+    let at = Place { file: Arc::new(file), line: 1, column: 1 };
+    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| Node { at: at.clone(), data: Data::Scalar(name.to_string()) }).collect()
+}
+
+fn split_overrides(overrides: &[String], errors: &mut Vec<ProfileError>) -> Vec<(String, String)> {
+    let mut split = Vec::new();
+    for text in overrides {
+        match text.split_once('=') {
+            Some((key, value)) => split.push((key.trim().to_string(), value.trim().to_string())),
+            None => errors.push(ProfileError::new(format!("--set {text}: not KEY=VALUE"))),
+        }
+    }
+    split
+}
+
+/// The list of models decides which other settings exist, so it is settled first.
+fn override_model_list(layer: &mut Layer, env: &Env, overrides: &[(String, String)]) {
+    let variable = env::variable("models");
+    if let Some(names) = env.get(&variable) {
+        let origin = Origin::Env { variable, alias: false };
+        layer.insert("models".to_string(), Setting { data: Data::Scalar(names.to_string()), origin });
+    }
+    if let Some((key, names)) = overrides.iter().rev().find(|(key, _)| key == "models") {
+        let origin = Origin::CommandLine { setting: format!("{key}={names}") };
+        layer.insert(key.clone(), Setting { data: Data::Scalar(names.clone()), origin });
+    }
+}
+
+/// A setting with the layer that it is meant for.
+struct Aimed {
+    target: Target,
+    setting: Setting,
+}
+
+/// Environment and command line, weakest first.
+fn outside(
+    env: &Env,
+    overrides: &[(String, String)],
+    models: &[Model],
+    strict: bool,
+    faults: &mut Faults,
+) -> Vec<Aimed> {
+    let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+    let batched = |index: usize| models[index].batched();
+    let found = env::settings(env, &ids, batched, strict, &mut faults.errors, &mut faults.warnings);
+    let mut aimed: Vec<Aimed> = found
+        .into_iter()
+        .map(|Outside { target, name, value, alias }| {
+            let origin = Origin::Env { variable: name, alias };
+            Aimed { target, setting: Setting { data: Data::Scalar(value), origin } }
+        })
+        .collect();
+    for (key, value) in overrides {
+        let origin = Origin::CommandLine { setting: format!("{key}={value}") };
+        match target(key, &ids) {
+            Ok(target) => aimed.push(Aimed { target, setting: Setting { data: Data::Scalar(value.clone()), origin } }),
+            Err(error) => faults.errors.push(error.at(&origin)),
+        }
+    }
+    aimed
+}
+
+/// What a dotted key of `--set` is about.
+fn target(key: &str, ids: &[&str]) -> Result<Target, ProfileError> {
+    if let Some(known) = BOX.iter().find(|row| row.path == key && row.settable()) {
+        return Ok(Target::Box(known.path));
+    }
+    let rest = key.strip_prefix("models.").unwrap_or_default();
+    for (index, id) in ids.iter().enumerate() {
+        if let Some(inner) = rest.strip_prefix(id).and_then(|inner| inner.strip_prefix('.')) {
+            let known = MODEL.iter().filter(|row| row.settable());
+            return match known.clone().find(|row| row.path == inner) {
+                Some(row) => Ok(Target::Model(index, row.path)),
+                None => {
+                    Err(ProfileError::new(format!("unknown key `{key}`")).nearest(inner, known.map(|row| row.path)))
+                }
+            };
+        }
+    }
+    let error = ProfileError::new(format!("unknown key `{key}`"));
+    if !rest.is_empty() {
+        return Err(error.hint(format!("the models served are {}", ids.join(", "))));
+    }
+    Err(match nearest(key, BOX.iter().map(|row| row.path)) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint("`lanekeeper profile show` lists the keys"),
+    })
+}
+
+fn apply(aimed: Aimed, layer: Option<&mut Layer>, models: &mut [Model]) {
+    match aimed.target {
+        // Settled before the models were loaded.
+        Target::Box("models") => {}
+        Target::Box(key) => {
+            if let Some(layer) = layer {
+                layer.insert(key.to_string(), aimed.setting);
+            }
+        }
+        Target::Model(index, key) => {
+            models[index].layer.insert(key.to_string(), aimed.setting);
+        }
+    }
+}
+
+fn build_models(models: &[Model], faults: &mut Faults) -> (Vec<ModelProfile>, Vec<Row>) {
+    let (mut profiles, mut rows) = (Vec::new(), Vec::new());
+    for model in models {
+        let prefix = format!("models.{}.", model.id);
+        let mut reader = faults.reader(MODEL, &model.layer, prefix, &model.start);
+        if let Some((profile, own_rows)) = build_model::build(&mut reader) {
+            profiles.push(profile);
+            rows.extend(own_rows);
+        }
+    }
+    (profiles, rows)
+}
