@@ -1,6 +1,5 @@
 //! Text → values. The same readers serve files, environment and command line. Errors say what was wanted.
 
-use super::keys::Kind;
 use super::types::{DType, DeviceChoice, Family, Source};
 use crate::control::Op;
 use std::net::SocketAddr;
@@ -8,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Checks a single value against its kind, without using it.
 #[cfg(test)]
-pub(super) fn check_text(kind: Kind, text: &str) -> Result<(), String> {
+pub(super) fn check_text(kind: super::keys::Kind, text: &str) -> Result<(), String> {
+    use super::keys::Kind;
     match kind {
         Kind::Text | Kind::Reference | Kind::Path => Ok(()),
         Kind::Name => name(text).map(drop),
