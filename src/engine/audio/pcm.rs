@@ -5,6 +5,9 @@ use std::sync::Arc;
 /// Samples per second of all decoded audio.
 pub const SAMPLE_RATE: u32 = 16_000;
 
+/// The longest clip: audio with more samples than this is a recording (compare samples, not milliseconds).
+pub const CLIP_SAMPLES: usize = 480_000;
+
 /// Mono 16 kHz audio in [-1, 1]. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Pcm {

@@ -1,0 +1,148 @@
+//! Bytes to audio, and what to say about them.
+
+use super::container;
+use super::error::AudioError;
+use super::pcm::{CLIP_SAMPLES, Pcm, SAMPLE_RATE};
+use super::sink::Sink;
+use super::sniff::{Container, Sniffed, sniff};
+use super::wav;
+use serde::Serialize;
+
+/// Bounds on one decode.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DecodeLimits {
+    /// Longest audio; decoding stops as soon as it is passed.
+    pub max_seconds: f64,
+}
+
+impl Default for DecodeLimits {
+    fn default() -> Self {
+        DecodeLimits { max_seconds: 4.0 * 3600.0 }
+    }
+}
+
+/// What the sound was before it became mono 16 kHz.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    pub container: &'static str,
+    pub codec: String,
+    pub rate: u32,
+    pub channels: usize,
+    pub bits: Option<u32>,
+}
+
+/// What a decode found out besides the samples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AudioInfo {
+    pub source: Source,
+    pub truncated: bool,
+    pub warnings: Vec<String>,
+}
+
+/// Decodes an audio file by its content. Never panics, whatever the bytes.
+pub fn decode(bytes: &[u8], limits: DecodeLimits) -> Result<Pcm, AudioError> {
+    decode_with_info(bytes, limits).map(|(pcm, _)| pcm)
+}
+
+/// [`decode`], with what was found on the way.
+pub fn decode_with_info(bytes: &[u8], limits: DecodeLimits) -> Result<(Pcm, AudioInfo), AudioError> {
+    if bytes.is_empty() {
+        return Err(AudioError::Empty);
+    }
+    let container = match sniff(bytes) {
+        Sniffed::Audio(c) => c,
+        Sniffed::Unsupported(what) => return Err(AudioError::Unsupported(what.to_string())),
+        Sniffed::Other(what) => return Err(AudioError::NotAudio(what)),
+    };
+    let mut sink = Sink::new(limits.max_seconds);
+    let mut info = match container {
+        Container::Wav => wav::decode(bytes, &mut sink)?,
+        other => container::decode(other, bytes, &mut sink)?,
+    };
+    if sink.non_finite > 0 {
+        info.warnings.push(format!("{} samples were not numbers and became silence", sink.non_finite));
+    }
+    let (samples, peak) = sink.finish()?;
+    if samples.is_empty() {
+        return Err(AudioError::NoAudio(format!("a {} file without a whole sample", container.name())));
+    }
+    // Lossy codings overshoot full scale by a little as a matter of course.
+    if let Some(peak) = peak.filter(|&p| p > 1.5) {
+        info.warnings.push(format!("samples of up to {peak:.1} times full scale: scaled down to fit"));
+    }
+    Ok((Pcm { samples: samples.into(), truncated: info.truncated }, info))
+}
+
+/// What `lanekeeper check FILE` says of a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AudioVerdict {
+    /// Whether the engine would accept it.
+    pub accepted: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codec: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_rate: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channels: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<f64>,
+    /// Samples of mono 16 kHz audio: what the lane is chosen by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples_16k: Option<usize>,
+    /// `clip` or `recording`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<&'static str>,
+    pub truncated: bool,
+    pub warnings: Vec<String>,
+}
+
+/// Looks a file over as the engine would.
+pub fn verdict(bytes: &[u8], limits: DecodeLimits) -> AudioVerdict {
+    match decode_with_info(bytes, limits) {
+        Ok((pcm, info)) => AudioVerdict {
+            accepted: true,
+            reason: None,
+            bytes: bytes.len(),
+            container: Some(info.source.container.to_string()),
+            codec: Some(info.source.codec),
+            sample_rate: Some(info.source.rate),
+            channels: Some(info.source.channels),
+            bits: info.source.bits,
+            duration_s: Some(pcm.samples.len() as f64 / f64::from(SAMPLE_RATE)),
+            samples_16k: Some(pcm.samples.len()),
+            lane: Some(if pcm.samples.len() > CLIP_SAMPLES { "recording" } else { "clip" }),
+            truncated: pcm.truncated,
+            warnings: info.warnings,
+        },
+        Err(e) => AudioVerdict {
+            accepted: false,
+            reason: Some(e.to_string()),
+            bytes: bytes.len(),
+            container: match (bytes.is_empty(), &e) {
+                (true, _) | (_, AudioError::NotAudio(_)) => None,
+                _ => match sniff(bytes) {
+                    Sniffed::Audio(c) => Some(c.name().to_string()),
+                    Sniffed::Unsupported(what) => Some(what.to_string()),
+                    Sniffed::Other(_) => None,
+                },
+            },
+            codec: None,
+            sample_rate: None,
+            channels: None,
+            bits: None,
+            duration_s: None,
+            samples_16k: None,
+            lane: None,
+            truncated: false,
+            warnings: Vec::new(),
+        },
+    }
+}

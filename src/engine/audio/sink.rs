@@ -1,0 +1,264 @@
+//! Where decoded frames go: mixed to mono, cleaned, resampled to 16 kHz as they come, and bounded.
+
+use super::error::AudioError;
+use super::pcm::SAMPLE_RATE;
+use rubato::audioadapter_buffers::direct::InterleavedSlice;
+use rubato::{Fft, FixedSync, Indexing, Resampler};
+
+/// Sample rates that a header may claim.
+const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
+/// Samples beyond this are not sound; they are clipped before they can drown the rest.
+const WILD: f32 = 65_536.0;
+/// Input frames per transform of the resampler. Long blocks make a steep anti-alias filter.
+const BLOCK: usize = 4_096;
+
+/// Collects mono 16 kHz audio of at most a given length.
+pub struct Sink {
+    max_seconds: f64,
+    out: Vec<f32>,
+    rate: Option<Rate>,
+    mono: Vec<f32>,
+    /// Samples that were not numbers and became silence.
+    pub non_finite: u64,
+}
+
+/// The stretch of input at one sample rate.
+struct Rate {
+    hz: u32,
+    frames: u64,
+    out_start: usize,
+    resampler: Option<Box<Stage>>,
+}
+
+/// A resampler with its pending input.
+struct Stage {
+    fft: Fft<f32>,
+    pending: Vec<f32>,
+    block: Vec<f32>,
+    /// Output frames still to drop: the filter's delay.
+    trim: usize,
+}
+
+impl Sink {
+    pub fn new(max_seconds: f64) -> Self {
+        Sink { max_seconds, out: Vec::new(), rate: None, mono: Vec::new(), non_finite: 0 }
+    }
+
+    /// Takes interleaved frames of `channels` channels at `hz`.
+    pub fn push(&mut self, hz: u32, channels: usize, interleaved: &[f32]) -> Result<(), AudioError> {
+        if channels == 0 || interleaved.is_empty() {
+            return Ok(());
+        }
+        let mut mono = std::mem::take(&mut self.mono);
+        mono.clear();
+        let scale = 1.0 / channels as f32;
+        let mut bad = 0;
+        mono.extend(interleaved.chunks_exact(channels).map(|frame| {
+            let sum: f32 = frame
+                .iter()
+                .map(|&s| {
+                    if s.is_finite() {
+                        s.clamp(-WILD, WILD)
+                    } else {
+                        bad += 1;
+                        0.0
+                    }
+                })
+                .sum();
+            sum * scale
+        }));
+        self.non_finite += bad;
+        let pushed = self.push_mono(hz, &mono);
+        self.mono = mono;
+        pushed
+    }
+
+    fn push_mono(&mut self, hz: u32, mono: &[f32]) -> Result<(), AudioError> {
+        if self.rate.as_ref().is_none_or(|r| r.hz != hz) {
+            self.end_rate()?;
+            self.rate = Some(Rate::new(hz, self.out.len())?);
+        }
+        let Some(rate) = &mut self.rate else { return Ok(()) };
+        rate.frames += mono.len() as u64;
+        let seconds = rate.out_start as f64 / f64::from(SAMPLE_RATE) + rate.frames as f64 / f64::from(hz);
+        if seconds > self.max_seconds {
+            return Err(AudioError::TooLong { seconds, max_seconds: self.max_seconds });
+        }
+        match &mut rate.resampler {
+            None => self.out.extend_from_slice(mono),
+            Some(stage) => stage.push(mono, &mut self.out)?,
+        }
+        Ok(())
+    }
+
+    /// Flushes the resampler of the current rate and trims the result to its exact length.
+    fn end_rate(&mut self) -> Result<(), AudioError> {
+        let Some(rate) = self.rate.take() else { return Ok(()) };
+        if let Some(mut stage) = rate.resampler {
+            let exact = (rate.frames * u64::from(SAMPLE_RATE)).div_ceil(u64::from(rate.hz));
+            let end = rate.out_start + usize::try_from(exact).unwrap_or(usize::MAX);
+            while self.out.len() < end {
+                let short = stage.fft.input_frames_next() - stage.pending.len().min(stage.fft.input_frames_next());
+                stage.push(&vec![0.0; short.max(1)], &mut self.out)?;
+            }
+            self.out.truncate(end);
+        }
+        Ok(())
+    }
+
+    /// Samples collected so far (the resampler's delay not counted).
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty() && self.rate.as_ref().is_none_or(|r| r.frames == 0)
+    }
+
+    /// Seconds taken in so far.
+    pub fn seconds(&self) -> f64 {
+        match &self.rate {
+            Some(r) => r.out_start as f64 / f64::from(SAMPLE_RATE) + r.frames as f64 / f64::from(r.hz),
+            None => self.out.len() as f64 / f64::from(SAMPLE_RATE),
+        }
+    }
+
+    /// The audio, in [-1, 1]; the second value is the peak it had, when that was beyond full scale and everything was
+    /// scaled down to fit.
+    pub fn finish(mut self) -> Result<(Vec<f32>, Option<f32>), AudioError> {
+        self.end_rate()?;
+        let peak = self.out.iter().fold(0f32, |p, s| p.max(s.abs()));
+        if peak > 1.0 {
+            let scale = 1.0 / peak;
+            self.out.iter_mut().for_each(|s| *s *= scale);
+        }
+        Ok((self.out, (peak > 1.0).then_some(peak)))
+    }
+}
+
+impl Rate {
+    fn new(hz: u32, out_start: usize) -> Result<Self, AudioError> {
+        if !RATES.contains(&hz) {
+            return Err(AudioError::Damaged(format!(
+                "its header claims a sample rate of {hz} Hz (accepted: {} to {} Hz)",
+                RATES.start(),
+                RATES.end()
+            )));
+        }
+        let resampler = if hz == SAMPLE_RATE { None } else { Some(Box::new(Stage::new(hz)?)) };
+        Ok(Rate { hz, frames: 0, out_start, resampler })
+    }
+}
+
+impl Stage {
+    fn new(hz: u32) -> Result<Self, AudioError> {
+        // An even number of the smallest blocks: an odd output block would put the delay half a sample off.
+        let smallest = hz as usize / gcd(hz as usize, SAMPLE_RATE as usize);
+        let block = smallest * (BLOCK / smallest / 2 * 2).max(2);
+        let fft = Fft::<f32>::new_custom(
+            hz as usize,
+            SAMPLE_RATE as usize,
+            block,
+            1,
+            1,
+            rubato::WindowFunction::BlackmanHarris2,
+            FixedSync::Both,
+        )
+        .map_err(|e| AudioError::Damaged(format!("a sample rate of {hz} Hz cannot be resampled: {e}")))?;
+        let block = vec![0.0; fft.output_frames_max()];
+        let trim = fft.output_delay();
+        Ok(Stage { fft, pending: Vec::new(), block, trim })
+    }
+
+    fn push(&mut self, mono: &[f32], out: &mut Vec<f32>) -> Result<(), AudioError> {
+        self.pending.extend_from_slice(mono);
+        let mut used = 0;
+        loop {
+            let need = self.fft.input_frames_next();
+            if self.pending.len() - used < need {
+                break;
+            }
+            let oops = |e: &dyn std::fmt::Display| AudioError::Damaged(format!("resampling failed: {e}"));
+            let room = self.block.len();
+            let input = InterleavedSlice::new(&self.pending, 1, self.pending.len()).map_err(|e| oops(&e))?;
+            let mut output = InterleavedSlice::new_mut(&mut self.block, 1, room).map_err(|e| oops(&e))?;
+            let at = Indexing::new().input_offset(used);
+            let (taken, given) = self.fft.process_into_buffer(&input, &mut output, Some(&at)).map_err(|e| oops(&e))?;
+            used += taken;
+            let skip = self.trim.min(given);
+            self.trim -= skip;
+            out.extend_from_slice(&self.block[skip..given]);
+        }
+        self.pending.drain(..used);
+        Ok(())
+    }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tone(hz: u32, seconds: f64, freq: f64) -> Vec<f32> {
+        let n = (seconds * f64::from(hz)) as usize;
+        (0..n).map(|i| (0.5 * (std::f64::consts::TAU * freq * i as f64 / f64::from(hz)).sin()) as f32).collect()
+    }
+
+    #[test]
+    fn resampling_keeps_length_place_and_shape() {
+        for hz in [8_000, 11_025, 22_050, 44_100, 48_000, 96_000] {
+            let mut sink = Sink::new(10.0);
+            for chunk in tone(hz, 1.0, 440.0).chunks(777) {
+                sink.push(hz, 1, chunk).unwrap();
+            }
+            let (out, peak) = sink.finish().unwrap();
+            assert_eq!(out.len(), 16_000, "{hz}");
+            assert_eq!(peak, None);
+            let want = tone(16_000, 1.0, 440.0);
+            let worst = out.iter().zip(&want).skip(400).take(15_200).fold(0f32, |w, (a, b)| w.max((a - b).abs()));
+            assert!(worst < 2e-3, "{hz} Hz: off by {worst}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_heard_at_16_khz_does_not_fold_back() {
+        let mut sink = Sink::new(10.0);
+        sink.push(48_000, 1, &tone(48_000, 1.0, 11_000.0)).unwrap();
+        let (out, _) = sink.finish().unwrap();
+        let rms = (out[800..15_200].iter().map(|s| s * s).sum::<f32>() / 14_400.0).sqrt();
+        assert!(rms < 1e-3, "{rms}");
+    }
+
+    #[test]
+    fn single_samples_survive_every_rate() {
+        for hz in [1_000, 8_000, 16_000, 44_100, 44_101, 768_000] {
+            let mut sink = Sink::new(1.0);
+            sink.push(hz, 2, &[0.5, 0.5]).unwrap();
+            let exact = 16_000u32.div_ceil(hz) as usize;
+            assert_eq!(sink.finish().unwrap().0.len(), exact, "{hz}");
+        }
+    }
+
+    #[test]
+    fn wild_samples_are_tamed() {
+        let mut sink = Sink::new(1.0);
+        sink.push(16_000, 1, &[f32::NAN, f32::INFINITY, 2.0, -4.0, 1.0]).unwrap();
+        assert_eq!(sink.non_finite, 2);
+        let (out, peak) = sink.finish().unwrap();
+        assert_eq!(out, vec![0.0, 0.0, 0.5, -1.0, 0.25]);
+        assert_eq!(peak, Some(4.0));
+    }
+
+    #[test]
+    fn stops_at_the_limit() {
+        let mut sink = Sink::new(1.0);
+        sink.push(16_000, 1, &vec![0.0; 16_000]).unwrap();
+        assert!(matches!(sink.push(16_000, 1, &[0.0]), Err(AudioError::TooLong { .. })));
+    }
+
+    #[test]
+    fn rates_out_of_range_are_refused() {
+        for hz in [0, 999, 4_000_000_000] {
+            assert!(matches!(Sink::new(1.0).push(hz, 1, &[0.0]), Err(AudioError::Damaged(_))));
+        }
+    }
+}
