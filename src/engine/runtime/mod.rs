@@ -1,16 +1,37 @@
 //! The runtime: threads that run models, and the handle that doors hold.
 //!
-//! One OS thread per loaded model owns its weights and its former and takes commands from a bounded channel. Doors hold
-//! an [`Engine`] and get a [`Ticket`] per request; dropping a ticket cancels the request. A panic in one request is
-//! contained by its worker and answered as an internal fault.
+//! Doors hold an [`Engine`] and get a [`Ticket`] per request; dropping a ticket cancels the request. Work goes to the
+//! model's worker through a bounded channel; when that is full the request is refused like one that meets a full queue.
+//!
+//! A batch model has a worker of two threads: a dispatcher that owns the formers and never runs model code, so that
+//! cancellation, deadlines and the snapshot never wait for a window, and a runner that owns the weights (no lock around
+//! a model). A generation model has one thread, which plans each iteration itself ([`generation`]). On a shared device
+//! they take turns, step by step ([`DeviceSlot`]).
+//!
+//! Shared by all of them, without blocking: [`Shared`] (clock, request registry, metrics, limits). A request inside the
+//! engine is a [`Live`] value; whoever owns it ends it, once. A panic in one request is contained by its runner and
+//! answered as an internal fault; the others in its batch are run again without it.
 
+pub mod clock;
+pub mod device;
 pub mod engine;
+pub mod events;
 pub mod job;
+pub mod live;
+pub mod metrics;
+pub mod registry;
+pub mod shared;
+pub mod stats;
 pub mod ticket;
 
-pub use engine::{Engine, ModelHandle};
+pub use clock::Clock;
+pub use device::{DeviceGuard, DeviceSlot};
+pub use engine::{Engine, ModelFiles, ModelHandle};
+pub use events::{EventSink, events};
 pub use job::{
-    EmbedJob, Embedded, FinishReason, GenerateJob, GenerationEvent, JobTimes, RerankJob, Reranked, Sampling,
-    TokenLogprob, TranscribeJob, TranscriptEvent,
+    Caller, EmbedJob, Embedded, FinishReason, GenerateJob, GenerationEvent, GenerationTimes, JobTimes, RerankJob,
+    Reranked, Sampling, TokenLogprob, TranscribeJob, TranscriptEvent,
 };
-pub use ticket::{RequestId, Ticket};
+pub use live::Live;
+pub use shared::Shared;
+pub use ticket::{CancelFlag, RequestId, Ticket};

@@ -2,7 +2,7 @@
 
 use crate::control::Fault;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::mpsc;
 
 /// A request's name: `req-` and a number that rises with each request of this engine.
@@ -25,17 +25,27 @@ impl std::str::FromStr for RequestId {
     }
 }
 
-/// Shared flag: the caller no longer wants the answer.
+/// Shared flag: the caller no longer wants the answer. A request that has ended cannot be cancelled any more.
 #[derive(Debug, Clone, Default)]
-pub struct CancelFlag(Arc<AtomicBool>);
+pub struct CancelFlag(Arc<AtomicU8>);
+
+const LIVE: u8 = 0;
+const CANCELLED: u8 = 1;
+const ENDED: u8 = 2;
 
 impl CancelFlag {
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
+    /// Cancels; false when it was cancelled or had ended before.
+    pub fn cancel(&self) -> bool {
+        self.0.compare_exchange(LIVE, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.load(Ordering::Acquire) == CANCELLED
+    }
+
+    /// Notes the end of the request.
+    pub(crate) fn end(&self) {
+        self.0.store(ENDED, Ordering::Release);
     }
 }
 
