@@ -1,8 +1,102 @@
-//! The command line: one file per subcommand.
+//! The command line: one file per subcommand; its doc comment is its help.
+//!
+//! Nobody owns state here: a command reads its arguments, talks to an engine through [`crate::client`] (or starts one:
+//! `serve`, `demo`, `bench`), and writes a result. It runs on the main thread, with a tokio runtime only where it needs
+//! one. It fails with a [`CliError`], which knows its exit code; errors and remarks go to stderr, results to stdout, and
+//! a reader that goes away is success.
+
+mod args;
+mod cancel;
+mod chat;
+mod complete;
+mod completions;
+mod context;
+mod duration;
+mod embed;
+mod error;
+mod generation;
+mod input;
+mod lanes;
+mod models;
+mod noun;
+mod print;
+mod requests;
+mod rerank;
+mod status;
+mod transcribe;
+
+pub use args::{Cli, Command, Globals, OutputFormat};
+pub use error::{CliError, CliResult};
 
 use crate::control::ExitCode;
+use clap::Parser;
+use context::Context;
+use print::text::neutral_lines;
 
 /// Parses the process's arguments, runs the command and says how it ended.
 pub fn main() -> std::process::ExitCode {
-    ExitCode::Ok.into()
+    std::panic::set_hook(Box::new(|panic| {
+        let at = panic.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
+        let what = panic.payload_as_str().unwrap_or("a panic without a message");
+        eprintln!("internal error: {}{at}", neutral_lines(what));
+    }));
+    let code = std::panic::catch_unwind(|| match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(e) => {
+            // Help and version are successes on stdout, the rest is usage on stderr. clap knows which.
+            let _ = e.print();
+            if e.exit_code() == 0 { ExitCode::Ok } else { ExitCode::Usage }
+        }
+    });
+    code.unwrap_or(ExitCode::Internal).into()
+}
+
+fn run(cli: Cli) -> ExitCode {
+    let context = Context::new(cli.globals);
+    match dispatch(&context, &cli.command) {
+        Ok(()) => ExitCode::Ok,
+        Err(e) => {
+            context.out.error(&e);
+            e.exit_code()
+        }
+    }
+}
+
+fn dispatch(context: &Context, command: &Command) -> CliResult {
+    match command {
+        Command::Status(args) => status::run(context, args),
+        Command::Models(args) => models::run(context, args),
+        Command::Lanes(args) => lanes::run(context, args),
+        Command::Requests(args) => requests::run(context, args),
+        Command::Cancel(args) => cancel::run(context, args),
+        Command::Transcribe(args) => transcribe::run(context, args),
+        Command::Embed(args) => embed::run(context, args),
+        Command::Rerank(args) => rerank::run(context, args),
+        Command::Chat(args) => chat::run(context, args),
+        Command::Complete(args) => complete::run(context, args),
+        Command::Completions(args) => completions::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_option_says_what_it_is() {
+        fn check(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+            for arg in command.get_arguments() {
+                assert!(arg.get_help().is_some(), "{} {} has no help", command.get_name(), arg.get_id());
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&Cli::command());
+    }
 }

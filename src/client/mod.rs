@@ -14,6 +14,8 @@ pub mod sse;
 pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use control::SnapshotStream;
 pub use error::ClientError;

@@ -1,0 +1,72 @@
+//! The command line as clap reads it. Each command's options stand in the command's own file.
+
+use super::print::ColourChoice;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Operations console, control CLI and local serving engine for speech, embeddings and language models.
+///
+/// `lanekeeper serve` starts an engine from a profile; every other command talks to a running one, over its socket on
+/// this machine or over HTTP with a key. Results go to stdout, everything else to stderr; `-o json` (or yaml, ndjson)
+/// makes results data. The exit code says how a command ended: see lanekeeper-exit-codes(7).
+#[derive(Debug, Parser)]
+#[command(name = "lanekeeper", version, max_term_width = 100, propagate_version = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Common options")]
+pub struct Globals {
+    /// The engine to talk to: a name, a socket path, or http://HOST:PORT [default: the newest running here].
+    #[arg(short = 'E', long, global = true, value_name = "TARGET", env = "LANEKEEPER_ENGINE", hide_env_values = true)]
+    pub engine: Option<String>,
+    /// File whose first line is the key for an engine that asks for one; LANEKEEPER_KEY may hold the key itself.
+    #[arg(long, global = true, value_name = "FILE", env = "LANEKEEPER_KEY_FILE", hide_env_values = true)]
+    pub key_file: Option<PathBuf>,
+    /// How results are written.
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", default_value_t)]
+    pub output: OutputFormat,
+    /// When to colour: auto does on a terminal, unless NO_COLOR is set.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: ColourChoice,
+    /// Leave out remarks and progress; errors and warnings stay.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum OutputFormat {
+    /// Aligned columns, for people.
+    #[default]
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// JSON; one document per line with --watch.
+    Json,
+    /// YAML; documents parted by --- with --watch.
+    Yaml,
+    /// JSON without line breaks; a list is one line per item.
+    Ndjson,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Status(super::status::StatusArgs),
+    Models(super::models::ModelsArgs),
+    Lanes(super::lanes::LanesArgs),
+    Requests(super::requests::RequestsArgs),
+    Cancel(super::cancel::CancelArgs),
+    Transcribe(super::transcribe::TranscribeArgs),
+    Embed(super::embed::EmbedArgs),
+    Rerank(super::rerank::RerankArgs),
+    Chat(super::chat::ChatArgs),
+    Complete(super::complete::CompleteArgs),
+    Completions(super::completions::CompletionsArgs),
+}
