@@ -23,6 +23,25 @@ pub enum WaitCode {
 }
 
 impl WaitCode {
+    /// The name used in snapshots and scripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            WaitCode::WindowOpen => "window_open",
+            WaitCode::TurnOfOtherLane => "turn_of_other_lane",
+            WaitCode::NotInThisTurn => "not_in_this_turn",
+            WaitCode::OwedNextTurn => "owed_next_turn",
+            WaitCode::CapReached => "cap_reached",
+            WaitCode::SlotBusy => "slot_busy",
+            WaitCode::DeviceBusy => "device_busy",
+            WaitCode::ModelLoading => "model_loading",
+            WaitCode::LanePaused => "lane_paused",
+            WaitCode::Draining => "draining",
+            WaitCode::KvFull => "kv_full",
+            WaitCode::SlotsFull => "slots_full",
+            WaitCode::PeerLost => "peer_lost",
+        }
+    }
+
     /// What is going on, in one sentence.
     pub fn sentence(self) -> &'static str {
         match self {

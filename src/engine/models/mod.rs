@@ -7,8 +7,10 @@
 pub mod api;
 pub mod backend;
 pub mod kernels;
+mod load;
 
 pub use api::{
     CausalLm, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront, Segment,
     SpeechFront, TextEncoder, TextFront, TranscribeOptions, TranscribeSession, Transcriber, WindowReport, Word,
 };
+pub use load::load;

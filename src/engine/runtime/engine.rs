@@ -1,63 +1,147 @@
 //! The handle that doors hold.
 
+use super::batch::BatchWorker;
+use super::clock::unix_ms;
+use super::handle::{ModelHandle, WorkerContext};
+use super::host::HostFacts;
 use super::job::{
     Caller, EmbedJob, Embedded, GenerateJob, GenerationEvent, RerankJob, Reranked, TranscribeJob, TranscriptEvent,
 };
+use super::shared::Shared;
+use super::snapshot::Snapshots;
 use super::ticket::{RequestId, Ticket};
-use crate::control::{Fault, Op, Snapshot};
-use crate::engine::models::ModelFront;
+use super::{DeviceSlot, probe};
+use crate::control::{ErrorKind, Fault, Op, Snapshot};
+use crate::engine::models::{self, LoadedModel, ModelError};
 use crate::profile::{BoxProfile, FileRole, ModelProfile};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// A served model, as doors see it.
-pub struct ModelHandle {
-    pub profile: ModelProfile,
-    /// Unix seconds when it was loaded.
-    pub created: u64,
-}
-
-impl ModelHandle {
-    /// The shared half; a fault while loading or after a failed load.
-    pub fn front(&self) -> Result<Arc<ModelFront>, Fault> {
-        todo!("runtime helper")
-    }
-}
-
-/// A running engine. Cheap to clone.
-#[derive(Clone)]
-pub struct Engine {}
+use std::time::Duration;
+use tokio::sync::watch;
 
 /// The files of each model, by id, as `pull` left them.
 pub type ModelFiles = BTreeMap<String, BTreeMap<FileRole, PathBuf>>;
 
+/// Turns a model's files into a loaded model, on the thread that will run it. Tests pass their own.
+pub type Loader =
+    Arc<dyn Fn(&ModelProfile, &BTreeMap<FileRole, PathBuf>) -> Result<LoadedModel, ModelError> + Send + Sync>;
+
+/// A model's worker.
+pub(super) enum Worker {
+    Batch(BatchWorker),
+}
+
+/// What all clones of an [`Engine`] share.
+pub(super) struct Core {
+    pub profile: BoxProfile,
+    pub shared: Arc<Shared>,
+    /// In profile order, as [`workers`](Self::workers).
+    pub models: Vec<Arc<ModelHandle>>,
+    pub workers: Vec<Worker>,
+    pub devices: Vec<Arc<DeviceSlot>>,
+    /// Threads that model work on the CPU may use.
+    pub threads: u32,
+    pub host: HostFacts,
+    loading: watch::Receiver<usize>,
+    snapshots: Snapshots,
+}
+
+impl Core {
+    pub fn device(&self, id: &str) -> Option<&Arc<DeviceSlot>> {
+        self.devices.iter().find(|slot| slot.id == id)
+    }
+}
+
+/// A running engine. Cheap to clone; its workers end when the last clone is dropped.
+#[derive(Clone)]
+pub struct Engine {
+    core: Arc<Core>,
+}
+
 impl Engine {
     /// Starts workers for every model of the box; models load in their threads, the snapshot shows their progress.
     pub fn start(profile: BoxProfile, files: ModelFiles) -> Result<Engine, Fault> {
-        let _ = (profile, files);
-        todo!("runtime helper")
+        Engine::start_with(profile, files, Arc::new(models::load))
+    }
+
+    /// As [`start`](Self::start), with another way to load models.
+    pub fn start_with(profile: BoxProfile, files: ModelFiles, loader: Loader) -> Result<Engine, Fault> {
+        let shared = Arc::new(Shared::new(profile.limits));
+        let created = unix_ms() / 1_000;
+        let models: Vec<Arc<ModelHandle>> =
+            profile.models.iter().map(|model| Arc::new(ModelHandle::new(model.clone(), created))).collect();
+        let mut devices: Vec<Arc<DeviceSlot>> = Vec::new();
+        let (loading_tx, loading) = watch::channel(models.len());
+        let mut workers = Vec::with_capacity(models.len());
+        for handle in &models {
+            let device = match devices.iter().find(|slot| slot.id == handle.device) {
+                Some(slot) => slot.clone(),
+                None => {
+                    devices.push(Arc::new(DeviceSlot::new(handle.device.clone())));
+                    devices[devices.len() - 1].clone()
+                }
+            };
+            let context =
+                WorkerContext { handle: handle.clone(), shared: shared.clone(), device, loading: loading_tx.clone() };
+            let model_files = files.get(&handle.profile.id).cloned().unwrap_or_default();
+            let (loader, profile) = (loader.clone(), handle.profile.clone());
+            workers.push(Worker::Batch(BatchWorker::start(context, move || loader(&profile, &model_files))?));
+        }
+        let threads = profile.cpu_threads.unwrap_or_else(available_threads);
+        let core = Core {
+            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            profile,
+            shared,
+            models,
+            workers,
+            devices,
+            host: HostFacts::default(),
+            loading,
+            snapshots: Snapshots::default(),
+        };
+        Ok(Engine { core: Arc::new(core) })
     }
 
     pub fn profile(&self) -> &BoxProfile {
-        todo!("runtime helper")
+        &self.core.profile
     }
 
     /// Served models in profile order.
     pub fn models(&self) -> &[Arc<ModelHandle>] {
-        todo!("runtime helper")
+        &self.core.models
     }
 
     /// The model `id`, if it serves `op`. Unknown ids are [`NotFound`](crate::control::ErrorKind::NotFound) and name
     /// the served ones; a model without the operation is an invalid request that names those that have it.
     pub fn model_for(&self, id: &str, op: Op) -> Result<Arc<ModelHandle>, Fault> {
-        let _ = (id, op);
-        todo!("runtime helper")
+        self.find(id, op).map(|index| self.core.models[index].clone())
+    }
+
+    fn find(&self, id: &str, op: Op) -> Result<usize, Fault> {
+        let models = &self.core.models;
+        let quoted = |handles: Vec<&Arc<ModelHandle>>| {
+            let names: Vec<String> = handles.iter().map(|h| format!("`{}`", h.profile.id)).collect();
+            if names.is_empty() { "none".to_string() } else { names.join(", ") }
+        };
+        let Some(index) = models.iter().position(|handle| handle.profile.id == id) else {
+            let served = quoted(models.iter().collect());
+            return Err(Fault::new(ErrorKind::NotFound, format!("there is no model `{id}` here; served: {served}"))
+                .param("model")
+                .code("model_not_found"));
+        };
+        if !models[index].profile.ops.contains(&op) {
+            let able = quoted(models.iter().filter(|handle| handle.profile.ops.contains(&op)).collect());
+            let message = format!("model `{id}` does not serve {op}; these do: {able}");
+            return Err(Fault::invalid("model", message).code("unsupported_operation"));
+        }
+        Ok(index)
     }
 
     /// Resolves when every model is ready or has failed.
     pub async fn loaded(&self) {
-        todo!("runtime helper")
+        // The senders live in the workers, which this engine keeps; should they go, nothing is loading any more.
+        let _ = self.core.loading.clone().wait_for(|left| *left == 0).await;
     }
 
     pub fn transcribe(
@@ -66,54 +150,82 @@ impl Engine {
         job: TranscribeJob,
         caller: Caller,
     ) -> Result<Ticket<TranscriptEvent>, Fault> {
-        let _ = (model, job, caller);
-        todo!("runtime helper")
+        self.batch(model, Op::Transcribe)?.transcribe(job, caller)
     }
 
     pub fn embed(&self, model: &str, job: EmbedJob, caller: Caller) -> Result<Ticket<Embedded>, Fault> {
-        let _ = (model, job, caller);
-        todo!("runtime helper")
+        self.batch(model, Op::Embed)?.embed(job, caller)
     }
 
     pub fn rerank(&self, model: &str, job: RerankJob, caller: Caller) -> Result<Ticket<Reranked>, Fault> {
-        let _ = (model, job, caller);
-        todo!("runtime helper")
+        self.batch(model, Op::Rerank)?.rerank(job, caller)
     }
 
     pub fn generate(&self, model: &str, job: GenerateJob, caller: Caller) -> Result<Ticket<GenerationEvent>, Fault> {
-        let _ = (model, job, caller);
-        todo!("runtime helper")
+        let _ = (self.find(model, Op::Generate)?, job, caller);
+        Err(Fault::invalid("model", format!("model `{model}` does not generate")))
+    }
+
+    fn batch(&self, model: &str, op: Op) -> Result<&BatchWorker, Fault> {
+        match &self.core.workers[self.find(model, op)?] {
+            Worker::Batch(worker) => Ok(worker),
+        }
     }
 
     /// Cancels a request by id; false when there is no such live request.
     pub fn cancel(&self, id: RequestId) -> bool {
-        let _ = id;
-        todo!("runtime helper")
+        let Some(record) = self.core.shared.registry.get(id) else { return false };
+        if !record.cancel.cancel() {
+            return false;
+        }
+        let worker = self.core.models.iter().zip(&self.core.workers).find(|(h, _)| h.name == record.model);
+        match worker {
+            Some((_, Worker::Batch(worker))) => worker.cancelled(id),
+            None => {}
+        }
+        true
     }
 
     /// The newest snapshot; taken afresh, with its own sequence number, at most every few milliseconds.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        todo!("runtime helper")
+        self.core.snapshots.get(&self.core)
     }
 
     /// Whether new work can be admitted now; the reasons when not (loading, draining, full queues).
     pub fn readiness(&self) -> Result<(), Vec<String>> {
-        todo!("runtime helper")
+        probe::readiness(&self.core)
     }
 
-    /// Whether every lane has advanced within its limit or has nothing to do; the stuck ones when not.
+    /// Whether every lane has advanced within its limit or has nothing to do; the stuck ones when not. A lane advances
+    /// with its model: a long recording that moves on does not make the clips behind it look stuck.
     pub fn progress(&self) -> Result<(), Vec<String>> {
-        todo!("runtime helper")
+        probe::progress(&self.core)
     }
 
     /// Prometheus text of the engine's metrics.
     pub fn metrics(&self) -> String {
-        todo!("runtime helper")
+        self.core.shared.metrics.text(&self.snapshot())
     }
 
     /// Stops admission: running work ends, queued requests get a draining fault. Resolves when idle or after the
     /// profile's drain limit.
     pub async fn drain(&self) {
-        todo!("runtime helper")
+        self.core.shared.drain();
+        for worker in &self.core.workers {
+            match worker {
+                Worker::Batch(worker) => worker.drain(),
+            }
+        }
+        let mut live = self.core.shared.registry.live();
+        let limit = Duration::try_from_secs_f64(self.core.profile.limits.drain_s).unwrap_or(Duration::MAX);
+        if tokio::time::timeout(limit, live.wait_for(|live| *live == 0)).await.is_err() {
+            let left = *live.borrow();
+            tracing::warn!(left, limit_s = limit.as_secs_f64(), "the drain limit passed with requests still running");
+        }
     }
+}
+
+/// The cores this process may use.
+fn available_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

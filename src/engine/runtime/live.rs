@@ -7,7 +7,7 @@
 use super::events::{EventSink, Lost};
 use super::job::JobTimes;
 use super::registry::NewRequest;
-use super::shared::Shared;
+use super::shared::{Shared, draining_fault};
 use super::stats::OpStats;
 use super::ticket::{CancelFlag, RequestId};
 use crate::control::snapshot::Outcome;
@@ -94,6 +94,9 @@ impl<E> Live<E> {
     pub fn wanted(&mut self, now: Micros) -> Result<(), Fault> {
         if self.cancel.is_cancelled() {
             return Err(Fault::new(ErrorKind::Cancelled, format!("request {} was cancelled", self.id)));
+        }
+        if self.tracker.shared.is_stopped() {
+            return Err(draining_fault());
         }
         if self.deadline.is_some_and(|deadline| now >= deadline) {
             let after = (now - self.tracker.submitted).as_secs();

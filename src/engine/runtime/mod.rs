@@ -12,22 +12,28 @@
 //! engine is a [`Live`] value; whoever owns it ends it, once. A panic in one request is contained by its runner and
 //! answered as an internal fault; the others in its batch are run again without it.
 
+mod batch;
 pub mod clock;
 pub mod device;
 pub mod engine;
 pub mod events;
+mod handle;
+mod host;
 pub mod job;
 pub mod live;
 pub mod metrics;
+mod probe;
 pub mod registry;
 pub mod shared;
+mod snapshot;
 pub mod stats;
 pub mod ticket;
 
 pub use clock::Clock;
 pub use device::{DeviceGuard, DeviceSlot};
-pub use engine::{Engine, ModelFiles, ModelHandle};
+pub use engine::{Engine, Loader, ModelFiles};
 pub use events::{EventSink, events};
+pub use handle::ModelHandle;
 pub use job::{
     Caller, EmbedJob, Embedded, FinishReason, GenerateJob, GenerationEvent, GenerationTimes, JobTimes, RerankJob,
     Reranked, Sampling, TokenLogprob, TranscribeJob, TranscriptEvent,

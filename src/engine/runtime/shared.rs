@@ -16,6 +16,7 @@ pub struct Shared {
     pub metrics: Metrics,
     pub limits: Limits,
     draining: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Shared {
@@ -26,6 +27,7 @@ impl Shared {
             metrics: Metrics::default(),
             limits,
             draining: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
         }
     }
 
@@ -40,6 +42,15 @@ impl Shared {
 
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
+    }
+
+    /// The engine is gone: workers end.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
     }
 
     /// The deadline of a request submitted now: its own, else the box's default, else none.

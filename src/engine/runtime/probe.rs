@@ -1,0 +1,58 @@
+//! The probes: can work be admitted, and does what was admitted get on?
+
+use super::engine::{Core, Worker};
+use crate::control::snapshot::ModelState;
+use crate::engine::scheduler::Micros;
+
+/// A worker with work that has not ended a window, a chunk or an iteration for this long is stuck. The longest step of
+/// the models served here is one 30-s window, which takes seconds.
+const STUCK: Micros = Micros(120_000_000);
+
+/// Whether new work can be admitted now; the reasons when not.
+pub(super) fn readiness(core: &Core) -> Result<(), Vec<String>> {
+    let mut reasons = Vec::new();
+    if core.shared.is_draining() {
+        reasons.push("draining: no new work is admitted".to_string());
+    }
+    for (handle, worker) in core.models.iter().zip(&core.workers) {
+        let id = &handle.profile.id;
+        match handle.state() {
+            ModelState::Ready => {}
+            ModelState::Failed { why } => reasons.push(format!("model `{id}` failed to load: {why}")),
+            ModelState::Loading { .. } | ModelState::Unloaded => reasons.push(format!("model `{id}` is loading")),
+        }
+        if let Some(op) = worker.full() {
+            reasons.push(format!("the {op} queue of model `{id}` is full"));
+        }
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
+
+/// Whether every worker has advanced within its limit or has nothing to do; the stuck ones when not.
+pub(super) fn progress(core: &Core) -> Result<(), Vec<String>> {
+    let now = core.shared.clock.now();
+    let stuck = core.models.iter().zip(&core.workers).filter(|(handle, worker)| {
+        matches!(handle.state(), ModelState::Ready) && worker.busy() && now - handle.advanced() >= STUCK
+    });
+    let reasons: Vec<String> = stuck
+        .map(|(handle, _)| {
+            let seconds = (now - handle.advanced()).as_secs();
+            format!("model `{}` has work and has not advanced for {seconds:.0} s", handle.profile.id)
+        })
+        .collect();
+    if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
+
+impl Worker {
+    fn full(&self) -> Option<crate::control::Op> {
+        match self {
+            Worker::Batch(worker) => worker.full(),
+        }
+    }
+
+    fn busy(&self) -> bool {
+        match self {
+            Worker::Batch(worker) => worker.busy(),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Puts the snapshot together from what the workers publish.
+
+use super::batch::{Surroundings, WaitingView, WorkerView};
+use super::clock::{lock, unix_ms};
+use super::engine::{Core, Worker};
+use super::handle::LoadState;
+use super::registry::Record;
+use crate::control::snapshot::{
+    Device, Dropped, EngineState, Model, ModelState, Request, RequestState, Requests, SCHEMA, Wait,
+};
+use crate::control::{Snapshot, WaitCode};
+use crate::engine::scheduler::Micros;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// A snapshot is taken afresh when the last one is at least this old.
+const FRESH: Micros = Micros(3_000);
+
+/// Live requests that a snapshot shows; the total is always told.
+const SHOWN: usize = 256;
+
+/// The last snapshot taken.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    last: Mutex<Option<(Micros, Arc<Snapshot>)>>,
+}
+
+impl Snapshots {
+    /// The newest snapshot. Whoever comes while one is being taken waits for it: that takes well under a millisecond.
+    pub fn get(&self, core: &Core) -> Arc<Snapshot> {
+        let mut last = lock(&self.last);
+        let now = core.shared.clock.now();
+        if let Some((at, snapshot)) = &*last
+            && now - *at < FRESH
+        {
+            return snapshot.clone();
+        }
+        let seq = last.as_ref().map_or(1, |(_, snapshot)| snapshot.seq + 1);
+        let snapshot = Arc::new(take(core, seq, now));
+        *last = Some((now, snapshot.clone()));
+        snapshot
+    }
+}
+
+/// A pending request's place and reason.
+struct Place {
+    position: u64,
+    wait: Wait,
+}
+
+fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
+    let draining = core.shared.is_draining();
+    let mut places = HashMap::new();
+    let mut models = Vec::with_capacity(core.models.len());
+    let mut generation = Vec::new();
+    for (handle, worker) in core.models.iter().zip(&core.workers) {
+        let loaded = handle.load_state();
+        let (weights_bytes, kv_bytes) = match &*loaded {
+            LoadState::Ready { weights_bytes, kv_bytes, .. } => (Some(*weights_bytes), *kv_bytes),
+            LoadState::Loading | LoadState::Failed { .. } => (None, None),
+        };
+        let mut queues = Vec::new();
+        match worker {
+            Worker::Batch(worker) => {
+                let view: Arc<WorkerView> = worker.view();
+                let around = Surroundings {
+                    loading: matches!(&*loaded, LoadState::Loading),
+                    draining,
+                    device_busy: core.device(&handle.device).is_some_and(|slot| slot.waits(&handle.name)),
+                };
+                for queue in &view.queues {
+                    let place = |w: &WaitingView| Place { position: w.position, wait: queue.wait(w, around) };
+                    places.extend(queue.waiting.iter().map(|w| (w.id, place(w))));
+                    if let Some(stats) = worker.stats(queue.op) {
+                        queues.push(queue.assemble(stats, handle.profile.max_queue, now));
+                    }
+                }
+            }
+        }
+        models.push(Model {
+            id: handle.profile.id.clone(),
+            family: handle.profile.family.name().to_string(),
+            ops: handle.profile.ops.clone(),
+            state: handle.state(),
+            device: handle.device.clone(),
+            weights_bytes,
+            kv_bytes,
+            queues,
+        });
+    }
+    generation.sort_by(|a: &crate::control::snapshot::Generation, b| a.model.cmp(&b.model));
+    let (state, reasons) = engine_state(&models, draining);
+    Snapshot {
+        schema: SCHEMA.to_string(),
+        node: core.profile.name.clone(),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        pid: std::process::id(),
+        seq,
+        at_ms: unix_ms(),
+        uptime_ms: now.0 / 1_000,
+        revision: 0,
+        state,
+        reasons,
+        host: core.host.get(core.threads, now),
+        devices: core.devices.iter().map(|slot| device(slot)).collect(),
+        models,
+        generation,
+        requests: requests(core, &places, now),
+        dropped: Dropped::default(),
+        extra: serde_json::Map::new(),
+    }
+}
+
+fn device(slot: &super::DeviceSlot) -> Device {
+    Device {
+        id: slot.id.clone(),
+        description: slot.id.clone(),
+        memory_used_bytes: None,
+        memory_total_bytes: None,
+        holder: slot.holder().map(|name| name.to_string()),
+    }
+}
+
+/// The engine's state follows from its models': ready as soon as every model is, degraded when one failed.
+pub(super) fn engine_state(models: &[Model], draining: bool) -> (EngineState, Vec<String>) {
+    let mut reasons = Vec::new();
+    let (mut loading, mut failed) = (false, false);
+    for model in models {
+        match &model.state {
+            ModelState::Loading { .. } | ModelState::Unloaded => {
+                loading = true;
+                reasons.push(format!("model `{}` is loading", model.id));
+            }
+            ModelState::Failed { why } => {
+                failed = true;
+                reasons.push(format!("model `{}` failed to load: {why}", model.id));
+            }
+            ModelState::Ready => {}
+        }
+    }
+    let state = if draining {
+        reasons.insert(0, "draining: no new work is admitted".to_string());
+        EngineState::Draining
+    } else if failed {
+        EngineState::Degraded
+    } else if loading {
+        EngineState::Starting
+    } else {
+        EngineState::Ready
+    };
+    (state, reasons)
+}
+
+/// Running first, then the oldest waiting, then the last that ended.
+fn requests(core: &Core, places: &HashMap<super::RequestId, Place>, now: Micros) -> Requests {
+    let (mut live, ended) = core.shared.registry.list();
+    let total = live.len() as u64;
+    live.sort_by_key(|record| (record.state == RequestState::Queued, record.id));
+    let shown = live.iter().take(SHOWN).chain(&ended).map(|record| request(record, places.get(&record.id), now));
+    Requests { total, shown: shown.collect() }
+}
+
+fn request(record: &Record, place: Option<&Place>, now: Micros) -> Request {
+    let end = record.ended.map_or(now, |(at, _)| at);
+    let started = record.started;
+    let queued = record.state == RequestState::Queued;
+    // Just admitted, or just extracted: its worker has not published it yet.
+    let unknown = || Wait { code: WaitCode::WindowOpen, estimate_ms: None };
+    Request {
+        id: record.id.to_string(),
+        model: record.model.to_string(),
+        op: record.op,
+        lane: record.lane,
+        state: record.state,
+        client: record.client.clone(),
+        cost: record.cost,
+        queued_ms: (started.unwrap_or(end) - record.submitted).as_ms(),
+        running_ms: started.map(|at| (end - at).as_ms()),
+        position: place.filter(|_| queued).map(|p| p.position),
+        wait: queued.then(|| place.map_or_else(unknown, |p| p.wait.clone())),
+        done_ratio: record.done_ratio,
+        outcome: record.ended.map(|(_, outcome)| outcome),
+        ended_ago_ms: record.ended.map(|(at, _)| (now - at).as_ms()),
+    }
+}
