@@ -116,7 +116,7 @@ pub(super) fn rope_angles(
     factors: Option<&[f32]>,
 ) -> Result<(Vec<f32>, Vec<f32>), ModelError> {
     let half = head_dim / 2;
-    if head_dim == 0 || head_dim % 2 != 0 || factors.is_some_and(|f| f.len() != half) {
+    if head_dim == 0 || !head_dim.is_multiple_of(2) || factors.is_some_and(|f| f.len() != half) {
         return Err(ModelError::BadFile(format!(
             "rotary heads of {head_dim} values with {:?} factors do not fit",
             factors.map(<[f32]>::len)

@@ -7,6 +7,8 @@
 pub mod candle;
 mod checks;
 pub mod cpu;
+#[cfg(test)]
+mod twins;
 
 use super::ModelError;
 use candle_core::Tensor;

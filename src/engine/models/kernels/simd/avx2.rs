@@ -1,0 +1,112 @@
+//! AVX2 with FMA and F16C: 8 lanes, half a tile at a time.
+
+use super::Simd;
+use std::arch::x86_64::*;
+
+/// Eight lanes in a 256-bit register.
+pub(in super::super) struct Avx2;
+
+/// Four activation bytes in every lane.
+///
+/// # Safety
+/// Four bytes must be readable at `p`, on a processor with AVX2.
+#[inline(always)]
+unsafe fn four(p: *const i8) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_set1_epi32(p.cast::<i32>().read_unaligned()) }
+}
+
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    const ROWS: usize = 4;
+    const FLOAT_ROWS: usize = 6;
+    type F = __m256;
+    type I = __m256i;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> __m256 {
+        // SAFETY: the processor has AVX2 by the trait's contract.
+        unsafe { _mm256_set1_ps(x) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(p: *const f32) -> __m256 {
+        // SAFETY: 8 values are readable by the trait's contract.
+        unsafe { _mm256_loadu_ps(p) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(p: *const u16) -> __m256 {
+        // SAFETY: 8 half floats = 16 bytes are readable by the trait's contract.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(p: *mut f32, v: __m256) {
+        // SAFETY: 8 values are writable by the trait's contract.
+        unsafe { _mm256_storeu_ps(p, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn mul(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: registers only.
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn fma(a: __m256, b: __m256, c: __m256) -> __m256 {
+        // SAFETY: registers only.
+        unsafe { _mm256_fmadd_ps(a, b, c) }
+    }
+
+    #[inline(always)]
+    unsafe fn to_float(i: __m256i) -> __m256 {
+        // SAFETY: registers only.
+        unsafe { _mm256_cvtepi32_ps(i) }
+    }
+
+    #[inline(always)]
+    unsafe fn dot4<const R: usize>(w: *const u8, x: [*const i8; R]) -> [__m256i; R] {
+        // SAFETY: reads 32 bytes at w + 64·g for g < 4, and 4 bytes at x + 4·g and x + 16 + 4·g, so within 32.
+        // The 16-bit sums cannot overflow: 8 groups · 2 products · 15 · 127 = 30 480.
+        unsafe {
+            let mask = _mm256_set1_epi8(15);
+            let mut sums = [_mm256_setzero_si256(); R];
+            for g in 0..4 {
+                let both = _mm256_loadu_si256(w.add(64 * g).cast());
+                let low = _mm256_and_si256(both, mask);
+                let high = _mm256_and_si256(_mm256_srli_epi16::<4>(both), mask);
+                for (sum, x) in sums.iter_mut().zip(x) {
+                    let a = _mm256_maddubs_epi16(low, four(x.add(4 * g)));
+                    let b = _mm256_maddubs_epi16(high, four(x.add(16 + 4 * g)));
+                    *sum = _mm256_add_epi16(*sum, _mm256_add_epi16(a, b));
+                }
+            }
+            let ones = _mm256_set1_epi16(1);
+            for s in &mut sums {
+                *s = _mm256_madd_epi16(*s, ones);
+            }
+            sums
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn dot8<const R: usize>(w: *const u8, x: [*const i8; R], _sums: [i32; R]) -> [__m256i; R] {
+        // SAFETY: reads 32 bytes at w + 64·g for g < 8, and 4 bytes at x + 4·g, so within 32.
+        // The multiply wants one side without sign: |w| · (x with w's sign). 2 · 128 · 127 = 32 512 does not saturate.
+        unsafe {
+            let ones = _mm256_set1_epi16(1);
+            let mut sums = [_mm256_setzero_si256(); R];
+            for g in 0..8 {
+                let weights = _mm256_loadu_si256(w.add(64 * g).cast());
+                let sizes = _mm256_abs_epi8(weights);
+                for (sum, x) in sums.iter_mut().zip(x) {
+                    let signed = _mm256_sign_epi8(four(x.add(4 * g)), weights);
+                    let pairs = _mm256_maddubs_epi16(sizes, signed);
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+                }
+            }
+            sums
+        }
+    }
+}
