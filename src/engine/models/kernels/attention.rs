@@ -418,8 +418,11 @@ mod tests {
         }
     }
 
-    /// A cache of one layer and three slots with `filled` positions, and its rows.
-    fn filled(d: usize, kv_heads: usize, filled: usize) -> (KvCache, Vec<(Vec<f32>, Vec<f32>)>) {
+    /// Rows of keys and of values.
+    type Rows = (Vec<f32>, Vec<f32>);
+
+    /// A cache with `filled` positions in each of three slots of layer 1, and the rows of each slot.
+    fn filled(d: usize, kv_heads: usize, filled: usize) -> (KvCache, Vec<Rows>) {
         let mut kv = KvCache::new(2, 3, 400, kv_heads, d);
         let mut rows = Vec::new();
         for slot in 0..3 {
