@@ -1,6 +1,9 @@
 //! What the runtime asks of a model, whatever its family.
 
+use super::chat::ChatTemplate;
+use super::gguf::Vocabulary;
 use crate::engine::audio::Pcm;
+use std::sync::Arc;
 
 /// A model failed to load or to run.
 #[derive(Debug, thiserror::Error)]
@@ -51,12 +54,14 @@ pub struct TextFront {
     pub cross_encoder: bool,
 }
 
-/// What doors need of a language model.
+/// What doors need of a language model. [`LmFront::encode_prompt`] and [`LmFront::encode_chat`] make prompts.
 pub struct LmFront {
     pub tokenizer: tokenizers::Tokenizer,
+    /// What each token is, in bytes.
+    pub vocabulary: Arc<Vocabulary>,
     pub config: LmConfig,
-    /// The model's own chat template (Jinja source) and the strings it may use.
-    pub chat_template: Option<String>,
+    /// The model's own chat template.
+    pub chat_template: Option<Arc<ChatTemplate>>,
     pub bos: Option<String>,
     pub eos: Option<String>,
     pub bos_id: Option<u32>,

@@ -1,17 +1,56 @@
-//! From a model's files to a loaded model, by family.
+//! From a model's files to a loaded model, by family, on the device that its profile names.
 
-use super::{LoadedModel, ModelError};
-use crate::profile::{Family, FileRole, ModelProfile};
+use super::backend::Backend;
+use super::backend::candle::CandleBackend;
+use super::{LoadedModel, ModelError, llama};
+use crate::profile::{DeviceChoice, Family, FileRole, ModelProfile};
+use candle_core::Device;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Loads the model of `profile` from its files. Takes seconds and as much memory as the weights: call it on the thread
 /// that will run the model.
 pub fn load(profile: &ModelProfile, files: &BTreeMap<FileRole, PathBuf>) -> Result<LoadedModel, ModelError> {
+    let backend = CandleBackend::new(device(profile.device)?);
+    load_on(profile, files, Arc::new(backend))
+}
+
+fn load_on<B: Backend>(
+    profile: &ModelProfile,
+    files: &BTreeMap<FileRole, PathBuf>,
+    backend: Arc<B>,
+) -> Result<LoadedModel, ModelError> {
     match profile.family {
-        Family::Whisper | Family::Llama | Family::Bert => {
-            let _ = files;
-            Err(ModelError::Other(format!("family {} cannot be loaded by this build", profile.family.name())))
+        Family::Llama => {
+            let settings = profile.generation.as_ref().ok_or_else(|| {
+                ModelError::Other(format!("profile {}: a model that generates needs `generation`", profile.id))
+            })?;
+            llama::load(file(profile, files, FileRole::Weights)?, settings, backend)
         }
+        family => Err(ModelError::Other(format!("family {} cannot be loaded by this build", family.name()))),
     }
+}
+
+fn file<'a>(
+    profile: &ModelProfile,
+    files: &'a BTreeMap<FileRole, PathBuf>,
+    role: FileRole,
+) -> Result<&'a Path, ModelError> {
+    files
+        .get(&role)
+        .map(PathBuf::as_path)
+        .ok_or_else(|| ModelError::Other(format!("profile {}: no file for its {role:?}", profile.id)))
+}
+
+/// The candle device of a choice; a GPU that is asked for by name and missing is an error.
+fn device(choice: DeviceChoice) -> Result<Device, ModelError> {
+    Ok(match choice {
+        DeviceChoice::Cpu => Device::Cpu,
+        DeviceChoice::Cuda(n) => Device::new_cuda(n)?,
+        DeviceChoice::Metal(n) => Device::new_metal(n)?,
+        DeviceChoice::Auto if candle_core::utils::cuda_is_available() => Device::new_cuda(0)?,
+        DeviceChoice::Auto if candle_core::utils::metal_is_available() => Device::new_metal(0)?,
+        DeviceChoice::Auto => Device::Cpu,
+    })
 }

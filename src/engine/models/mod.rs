@@ -6,11 +6,17 @@
 
 pub mod api;
 pub mod backend;
+pub mod chat;
+pub mod gguf;
 pub mod kernels;
+pub mod llama;
 mod load;
+pub mod sampler;
+pub mod stream_text;
 
 pub use api::{
     CausalLm, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront, Segment,
     SpeechFront, TextEncoder, TextFront, TranscribeOptions, TranscribeSession, Transcriber, WindowReport, Word,
 };
+pub use chat::ChatMessage;
 pub use load::load;

@@ -3,6 +3,8 @@
 use crate::engine::audio::Pcm;
 use crate::engine::models::{Segment, TranscribeOptions};
 
+pub use crate::engine::models::sampler::Sampling;
+
 /// Time spent by a request, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct JobTimes {
@@ -57,37 +59,6 @@ pub struct Reranked {
     /// One score per document, in order.
     pub scores: Vec<f32>,
     pub times: JobTimes,
-}
-
-/// How the next token is chosen.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sampling {
-    /// 0 = greedy.
-    pub temperature: f32,
-    pub top_p: f32,
-    /// 0 = off.
-    pub top_k: usize,
-    pub min_p: f32,
-    pub presence_penalty: f32,
-    pub frequency_penalty: f32,
-    pub repetition_penalty: f32,
-    /// Same seed, same prompt, same settings → same tokens.
-    pub seed: u64,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Sampling {
-            temperature: 1.0,
-            top_p: 1.0,
-            top_k: 0,
-            min_p: 0.0,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
-            repetition_penalty: 1.0,
-            seed: 0,
-        }
-    }
 }
 
 #[derive(Debug)]

@@ -1,0 +1,286 @@
+//! From a GGUF file to a model that can be served.
+
+use super::config;
+use super::forward::Llama;
+use super::weights;
+use crate::engine::models::backend::Backend;
+use crate::engine::models::chat::ChatTemplate;
+use crate::engine::models::gguf::tensors::TensorReader;
+use crate::engine::models::gguf::{self, Metadata, TokenKind, Vocabulary, tokenizer};
+use crate::engine::models::{LmFront, LoadedModel, ModelBack, ModelError, ModelFront};
+use crate::profile::GenerationSettings;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Names under which models end a turn or a text, beside the tokens that their metadata name.
+const END_NAMES: [&str; 9] = [
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|EOT|>",
+    "</s>",
+];
+
+/// Loads the model in the file at `path`. Sequences get at most `settings.context_tokens`, and never more than the
+/// model was trained for.
+pub fn load<B: Backend>(
+    path: &Path,
+    settings: &GenerationSettings,
+    backend: Arc<B>,
+) -> Result<LoadedModel, ModelError> {
+    let file = gguf::open(path)?;
+    let m = &file.metadata;
+    let vocabulary = Vocabulary::from_metadata(m)?;
+    let config = config::read(m, vocabulary.len())?;
+    let tokenizer = tokenizer::build(m, &vocabulary)?;
+    let mut reader = TensorReader::new(&file)?;
+    let weights = weights::load(&mut reader, &config, &*backend)?;
+    let capacity = settings.context_tokens.min(config.lm.context);
+    let lm = config.lm.clone();
+    let model = Llama::new(backend, config, weights, settings.slots, capacity)?;
+
+    let bos_id = m.opt_token("tokenizer.ggml.bos_token_id", vocabulary.len())?;
+    let eos_id = m.opt_token("tokenizer.ggml.eos_token_id", vocabulary.len())?;
+    let spelled = |id: Option<u32>| id.map(|id| vocabulary.written(id).to_string());
+    let (bos, eos) = (spelled(bos_id), spelled(eos_id));
+    let chat_template = chat_template(m, &vocabulary, bos.as_deref(), eos.as_deref())?;
+    let front = LmFront {
+        end_ids: end_ids(m, &vocabulary, eos_id)?,
+        // SentencePiece models were trained with a begin token; byte-level ones say so if they want it.
+        add_bos: m
+            .opt_bool("tokenizer.ggml.add_bos_token")?
+            .unwrap_or(m.opt_text("tokenizer.ggml.model")? == Some("llama")),
+        config: lm,
+        tokenizer,
+        vocabulary: Arc::new(vocabulary),
+        chat_template: chat_template.map(Arc::new),
+        bos,
+        eos,
+        bos_id,
+    };
+    Ok(LoadedModel { front: ModelFront::Lm(front), back: ModelBack::Lm(Box::new(model)) })
+}
+
+fn end_ids(m: &Metadata, vocabulary: &Vocabulary, eos: Option<u32>) -> Result<Vec<u32>, ModelError> {
+    let mut ids: Vec<u32> = eos.into_iter().collect();
+    for key in ["tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"] {
+        ids.extend(m.opt_token(key, vocabulary.len())?);
+    }
+    ids.extend(vocabulary.of_kind(TokenKind::Control).filter(|&id| END_NAMES.contains(&vocabulary.written(id))));
+    ids.sort_unstable();
+    ids.dedup();
+    Ok(ids)
+}
+
+fn chat_template(
+    m: &Metadata,
+    vocabulary: &Vocabulary,
+    bos: Option<&str>,
+    eos: Option<&str>,
+) -> Result<Option<ChatTemplate>, ModelError> {
+    const KEY: &str = "tokenizer.chat_template";
+    if let Some(source) = m.opt_text(KEY)? {
+        let parsed = ChatTemplate::new(source, bos, eos);
+        return parsed.map(Some).map_err(|e| m.bad(KEY, format!("is not a template: {e}")));
+    }
+    let chatml = vocabulary.of_kind(TokenKind::Control).any(|id| vocabulary.written(id) == "<|im_start|>");
+    Ok(chatml.then(ChatTemplate::chatml))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::models::backend::candle::CandleBackend;
+    use crate::engine::models::gguf::testing::FileBuilder;
+    use crate::engine::models::{CausalLm, LmSpan, LogitsFor};
+    use candle_core::Device;
+    use proptest::prelude::*;
+
+    const WIDTH: usize = 16;
+    const FFN: usize = 24;
+    const VOCAB: usize = 12;
+    const KV: usize = 8;
+
+    /// A tiny model with random weights: 2 layers, 4 heads of 4, 2 KV heads, tied head.
+    fn tiny() -> FileBuilder {
+        let mut state = 0x1234_5678u32;
+        let mut random = move |n: usize| -> Vec<f32> {
+            (0..n)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+                })
+                .collect()
+        };
+        let tokens: Vec<String> =
+            ["<|im_start|>", "<|im_end|>"].into_iter().map(String::from).chain(('a'..='j').map(String::from)).collect();
+        let kinds: Vec<i32> = (0..VOCAB).map(|i| if i < 2 { 3 } else { 1 }).collect();
+        let mut f = FileBuilder::new()
+            .text("general.architecture", "llama")
+            .u32("llama.embedding_length", WIDTH as u32)
+            .u32("llama.attention.head_count", 4)
+            .u32("llama.attention.head_count_kv", 2)
+            .u32("llama.block_count", 2)
+            .u32("llama.feed_forward_length", FFN as u32)
+            .u32("llama.context_length", 32)
+            .f32("llama.attention.layer_norm_rms_epsilon", 1e-5)
+            .f32("llama.rope.freq_base", 1e4)
+            .text("tokenizer.ggml.model", "gpt2")
+            .texts("tokenizer.ggml.tokens", &tokens)
+            .i32s("tokenizer.ggml.token_type", &kinds)
+            .texts::<&str>("tokenizer.ggml.merges", &[])
+            .bool("tokenizer.ggml.add_bos_token", true)
+            .u32("tokenizer.ggml.bos_token_id", 0)
+            .u32("tokenizer.ggml.eos_token_id", 1);
+        let (w, kv, ffn) = (WIDTH as u64, KV as u64, FFN as u64);
+        for i in 0..2 {
+            for (name, out, input) in [
+                ("attn_q", w, w),
+                ("attn_k", kv, w),
+                ("attn_v", kv, w),
+                ("attn_output", w, w),
+                ("ffn_gate", ffn, w),
+                ("ffn_up", ffn, w),
+                ("ffn_down", w, ffn),
+            ] {
+                let values = random((out * input) as usize);
+                f = f.floats(&format!("blk.{i}.{name}.weight"), &[out, input], &values);
+            }
+            f = f.floats(&format!("blk.{i}.attn_norm.weight"), &[w], &[1.0; WIDTH]);
+            f = f.floats(&format!("blk.{i}.ffn_norm.weight"), &[w], &[1.0; WIDTH]);
+        }
+        f = f.floats("token_embd.weight", &[VOCAB as u64, w], &random(VOCAB * WIDTH));
+        f.floats("output_norm.weight", &[w], &[1.0; WIDTH])
+    }
+
+    fn settings() -> GenerationSettings {
+        GenerationSettings {
+            slots: 3,
+            context_tokens: 64,
+            kv_tokens: 96,
+            queue: 4,
+            iteration_tokens: 32,
+            prefill_chunk: 8,
+            default_max_tokens: 8,
+        }
+    }
+
+    fn load_bytes(data: &[u8]) -> Result<(LmFront, Box<dyn CausalLm>), ModelError> {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("lanekeeper-tiny-{}-{n}.gguf", std::process::id()));
+        std::fs::write(&path, data).expect("a writable temp folder");
+        let loaded = load(&path, &settings(), Arc::new(CandleBackend::new(Device::Cpu)));
+        std::fs::remove_file(&path).expect("the file is there");
+        match loaded? {
+            LoadedModel { front: ModelFront::Lm(f), back: ModelBack::Lm(b) } => Ok((f, b)),
+            _ => panic!("a language model was asked for"),
+        }
+    }
+
+    fn model() -> Box<dyn CausalLm> {
+        load_bytes(&tiny().build()).expect("loads").1
+    }
+
+    fn span(slot: usize, start: usize, tokens: &[u32], logits: LogitsFor) -> LmSpan<'_> {
+        LmSpan { slot, start, tokens, logits }
+    }
+
+    fn close(a: &[f32], b: &[f32]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(x, y)| (x - y).abs() <= 1e-5)
+    }
+
+    #[test]
+    fn the_front_says_what_the_file_says() {
+        let (front, back) = load_bytes(&tiny().build()).expect("loads");
+        assert_eq!(front.end_ids, [1]);
+        assert_eq!(front.encode_prompt("ab").expect("encodes"), [0, 2, 3]);
+        assert!(front.chat_template.is_some());
+        assert_eq!(back.slots(), 3);
+        assert!(back.weights_bytes() > 0);
+    }
+
+    #[test]
+    fn a_rewound_slot_forgets() {
+        let mut m = model();
+        let clean = m.forward(&[span(0, 0, &[2, 3, 4], LogitsFor::Last)]).expect("runs");
+        m.forward(&[span(1, 0, &[2, 3, 9, 9], LogitsFor::None)]).expect("runs");
+        m.truncate(1, 2).expect("rewinds");
+        let again = m.forward(&[span(1, 2, &[4], LogitsFor::Last)]).expect("runs");
+        assert!(close(&clean[0], &again[0]));
+        assert!(m.truncate(1, 9).is_err());
+        assert_eq!(m.slot_len(1), 3);
+    }
+
+    #[test]
+    fn bad_spans_are_refused_and_change_nothing() {
+        let mut m = model();
+        m.forward(&[span(0, 0, &[2, 3], LogitsFor::None)]).expect("runs");
+        for bad in [
+            vec![span(3, 0, &[2], LogitsFor::Last)],
+            vec![span(0, 0, &[], LogitsFor::Last)],
+            vec![span(0, 3, &[2], LogitsFor::Last)],
+            vec![span(0, 0, &[VOCAB as u32], LogitsFor::Last)],
+            vec![span(0, 0, &[2; 33], LogitsFor::Last)],
+            vec![span(1, 0, &[2], LogitsFor::Last), span(1, 0, &[2], LogitsFor::Last)],
+        ] {
+            assert!(matches!(m.forward(&bad), Err(ModelError::BadInput(_))));
+        }
+        assert_eq!(m.slot_len(0), 2);
+    }
+
+    #[test]
+    fn a_missing_or_misshapen_tensor_is_named() {
+        let data = tiny().build();
+        let refuse = |from: &str, to: &str| {
+            let mut data = data.clone();
+            let at = data.windows(from.len()).position(|w| w == from.as_bytes()).expect("the name is there");
+            data[at..at + to.len()].copy_from_slice(to.as_bytes());
+            load_bytes(&data).err().expect("refused").to_string()
+        };
+        assert!(refuse("blk.1.ffn_up.weight", "blk.7.ffn_up.weight").contains("`blk.1.ffn_up.weight` is missing"));
+        let odd = tiny().u32("llama.attention.key_length", 8).build();
+        let text = load_bytes(&odd).err().expect("refused").to_string();
+        assert!(text.contains("`blk.0.attn_q.weight` has shape [16, 16]"), "{text}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// However a sequence is cut into passes and whoever shares them, its logits are those of one pass alone.
+        #[test]
+        fn chunks_and_neighbours_change_nothing(
+            tokens in prop::collection::vec(2u32..12, 2..14),
+            other in prop::collection::vec(2u32..12, 14),
+            cuts in prop::collection::vec(1usize..5, 14),
+        ) {
+            let mut m = model();
+            let whole = m.forward(&[span(0, 0, &tokens, LogitsFor::All)]).expect("runs").remove(0);
+            let mut at = 0;
+            for n in cuts {
+                let n = n.min(tokens.len() - at);
+                if n == 0 {
+                    break;
+                }
+                let spans = [
+                    span(2, at, &other[at..at + 1], LogitsFor::Last),
+                    span(1, at, &tokens[at..at + n], LogitsFor::All),
+                ];
+                m.truncate(2, at.min(m.slot_len(2))).expect("rewinds");
+                if m.slot_len(2) < at {
+                    let from = m.slot_len(2);
+                    m.forward(&[span(2, from, &other[from..at], LogitsFor::None)]).expect("runs");
+                }
+                let got = m.forward(&spans).expect("runs");
+                prop_assert_eq!(got[0].len(), VOCAB);
+                prop_assert!(close(&got[1], &whole[at * VOCAB..(at + n) * VOCAB]));
+                at += n;
+            }
+        }
+    }
+}
