@@ -1,1 +1,24 @@
 //! The console: `model` (pure reducer), `view` (pure draw), `term` (terminal guard, input, frames).
+//!
+//! The task that runs [`run`] owns the state and the terminal; snapshots reach it through a watch (the newest wins),
+//! actions towards the engine leave through [`Actions`], so that no network code is in here. Beside that task there is
+//! only crossterm's thread that reads the keyboard. When the engine is away, keys still answer and the header says so;
+//! whatever ends the console (return, error, panic, signal) restores the terminal.
+
+pub mod facts;
+pub mod glyphs;
+pub mod keys;
+pub mod model;
+mod plain;
+pub mod term;
+#[cfg(test)]
+mod testing;
+pub mod text;
+pub mod theme;
+pub mod view;
+
+pub use facts::{Depth, Facts};
+pub use keys::{KeyDoc, key_docs};
+pub use plain::plain_line;
+pub use term::{Acting, Actions, Exit, Options, TuiError, run, run_until};
+pub use theme::ThemeName;

@@ -1,0 +1,100 @@
+//! What the help overlay shows: the key table, searched and wrapped to the screen.
+
+use super::super::keys::{KeyDoc, key_docs};
+use super::super::text::columns;
+
+/// The widest that help gets: longer lines read badly.
+const WIDEST: u16 = 104;
+/// The widest that the keys' own column gets.
+const KEYS: usize = 22;
+
+/// A line of help: the keys, on the first line of an entry, and a piece of the explanation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HelpLine {
+    pub keys: String,
+    pub text: String,
+}
+
+/// What fits on a screen of one size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HelpPage {
+    /// Of the window, border included.
+    pub width: u16,
+    /// Lines of help that show at once.
+    pub rows: usize,
+}
+
+impl HelpPage {
+    /// The page in a view of `width` by `height`: the border and the search line come off.
+    pub fn of(width: u16, height: u16) -> HelpPage {
+        HelpPage { width: width.min(WIDEST), rows: usize::from(height.saturating_sub(3)) }
+    }
+}
+
+/// The entries that match a search: every word of it somewhere in the keys, the place or the text.
+pub fn help_rows(query: &str) -> Vec<KeyDoc> {
+    let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
+    let matches = |doc: &KeyDoc| {
+        let text = format!("{} {} {}", doc.keys, doc.places, doc.doc).to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
+    key_docs().into_iter().filter(matches).collect()
+}
+
+/// The matching entries as lines, and the columns that the keys take.
+pub fn help_lines(query: &str, page: HelpPage) -> (Vec<HelpLine>, u16) {
+    let rows = help_rows(query);
+    let keys = rows.iter().map(|row| columns(&row.keys)).max().unwrap_or(0).min(KEYS);
+    let room = usize::from(page.width.saturating_sub(4)).saturating_sub(keys + 2).max(8);
+    let mut lines = Vec::new();
+    for row in rows {
+        let mut left = Some(row.keys);
+        for text in wrap(&format!("{} [{}]", row.doc, row.places), room) {
+            lines.push(HelpLine { keys: left.take().unwrap_or_default(), text });
+        }
+    }
+    (lines, keys as u16)
+}
+
+/// The furthest that help can be scrolled.
+pub fn last_scroll(query: &str, page: HelpPage) -> usize {
+    help_lines(query, page).0.len().saturating_sub(page.rows)
+}
+
+/// `text` broken between words into lines of at most `room` columns; a longer word stands alone.
+pub fn wrap(text: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if columns(line) + 1 + columns(word) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_string()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_can_be_searched_by_key_place_and_text() {
+        assert!(help_rows("").len() > 20);
+        assert!(help_rows("osc").iter().all(|row| row.keys == "y"));
+        assert!(!help_rows("confirmation").is_empty());
+        assert!(help_rows("no such key anywhere").is_empty());
+    }
+
+    #[test]
+    fn every_line_of_help_can_be_reached_on_every_screen() {
+        for (width, height) in [(40, 9), (80, 21), (250, 67)] {
+            let page = HelpPage::of(width, height);
+            let lines = help_lines("", page).0.len();
+            assert!(last_scroll("", page) + page.rows >= lines);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! What the console knows and how it changes: a pure reducer, `(State, Msg) -> (State, commands)`.
+//!
+//! The console task owns the one [`State`]; nothing else writes it. No clock and no I/O in here: time arrives as a
+//! message, actions leave as values. It cannot fail: what a person does wrong becomes a message on the screen.
+
+pub mod command;
+pub mod cursor;
+pub mod help;
+pub mod history;
+pub mod lines;
+pub mod requests;
+mod update;
+
+pub use cursor::Cursor;
+pub use history::History;
+pub use lines::{Line, LineKey, LineKind};
+pub use requests::{Sort, Table};
+pub use update::update;
+
+use super::keys::{Key, Places};
+use crate::control::Snapshot;
+use std::sync::Arc;
+
+/// The views, in the order of their digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum View {
+    #[default]
+    Overview,
+    Lanes,
+    Requests,
+}
+
+impl View {
+    pub const ALL: [View; 3] = [View::Overview, View::Lanes, View::Requests];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            View::Overview => "Overview",
+            View::Lanes => "Lanes",
+            View::Requests => "Requests",
+        }
+    }
+
+    fn step(self, by: usize) -> View {
+        View::ALL[(self as usize + by) % View::ALL.len()]
+    }
+}
+
+/// How the engine is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Link {
+    /// Connected. `missed` counts snapshots that were skipped since the console began.
+    Live { missed: u64 },
+    /// Not connected; the next try is at `retry_at_ms` of the console's clock.
+    Away { attempt: u32, retry_at_ms: u64, why: String },
+}
+
+/// A snapshot, when it came, and the short past that the sparklines draw.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub snapshot: Arc<Snapshot>,
+    pub received_ms: u64,
+    pub history: Arc<History>,
+}
+
+/// What lies over the view.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Overlay {
+    Help {
+        query: String,
+        scroll: usize,
+    },
+    /// One request, pinned by id: it stays open when the table moves.
+    Detail {
+        request: String,
+    },
+    Confirm(Confirm),
+}
+
+/// Destructive work as a value: it does nothing until it comes back confirmed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Confirm {
+    pub ask: Ask,
+    /// The button that does it is marked; it never is at first.
+    pub yes: bool,
+}
+
+/// What a [`Confirm`] asks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ask {
+    CancelRequest { request: String, about: String },
+}
+
+/// A line being typed at the bottom.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prompt {
+    pub kind: PromptKind,
+    pub text: String,
+    /// What held before, restored by Esc.
+    pub before: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PromptKind {
+    Command,
+    Filter,
+}
+
+/// The longest line that can be typed or pasted: beyond it, input is ignored.
+pub const PROMPT_LIMIT: usize = 256;
+
+/// A message that goes away by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Toast {
+    pub text: String,
+    pub error: bool,
+    pub until_ms: u64,
+}
+
+/// Whether changes are refused here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadOnly {
+    pub on: bool,
+    /// Set at start: `R` cannot lift it.
+    pub locked: bool,
+}
+
+/// Everything the console knows.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// The console's own clock: milliseconds since it began.
+    pub now_ms: u64,
+    pub size: (u16, u16),
+    pub view: View,
+    pub link: Link,
+    /// The newest snapshot.
+    pub live: Option<Seen>,
+    /// What is shown instead while the view is frozen.
+    pub frozen: Option<Seen>,
+    pub table: Table,
+    /// The selected line of Overview and Lanes.
+    pub line: Cursor<LineKey>,
+    pub overlay: Option<Overlay>,
+    pub prompt: Option<Prompt>,
+    pub toast: Option<Toast>,
+    /// The first key of a chord that is not whole yet.
+    pub begun: Option<Key>,
+    pub read_only: ReadOnly,
+    /// Bytes per second written to this terminal, once measured.
+    pub traffic: Option<u64>,
+}
+
+impl State {
+    /// The state before anything has been heard.
+    pub fn new(view: View, read_only: bool, size: (u16, u16)) -> State {
+        State {
+            now_ms: 0,
+            size,
+            view,
+            link: Link::Away { attempt: 0, retry_at_ms: 0, why: String::new() },
+            live: None,
+            frozen: None,
+            table: Table::default(),
+            line: Cursor::default(),
+            overlay: None,
+            prompt: None,
+            toast: None,
+            begun: None,
+            read_only: ReadOnly { on: read_only, locked: read_only },
+            traffic: None,
+        }
+    }
+
+    /// What the view shows: the frozen snapshot, else the newest.
+    pub fn shown(&self) -> Option<&Seen> {
+        self.frozen.as_ref().or(self.live.as_ref())
+    }
+
+    /// Age of the newest data, by the console's clock.
+    pub fn age_ms(&self) -> Option<u64> {
+        Some(self.now_ms.saturating_sub(self.live.as_ref()?.received_ms))
+    }
+
+    /// Whether what is shown may no longer be true: the engine is away, or has been silent for long.
+    pub fn stale(&self) -> bool {
+        matches!(self.link, Link::Away { .. }) || self.age_ms().is_some_and(|age| age > STALE_MS)
+    }
+
+    /// Where keys act now.
+    pub fn place(&self) -> Places {
+        match (&self.prompt, &self.overlay, self.view) {
+            (Some(_), _, _) => Places::PROMPT,
+            (None, Some(Overlay::Confirm(_)), _) => Places::CONFIRM,
+            (None, Some(Overlay::Help { .. }), _) => Places::HELP,
+            (None, Some(Overlay::Detail { .. }), _) => Places::DETAIL,
+            (None, None, View::Overview) => Places::OVERVIEW,
+            (None, None, View::Lanes) => Places::LANES,
+            (None, None, View::Requests) => Places::REQUESTS,
+        }
+    }
+
+    /// The request that `x` and `y` act on.
+    pub fn chosen_request(&self) -> Option<&str> {
+        match &self.overlay {
+            Some(Overlay::Detail { request }) => Some(request),
+            _ => self.table.cursor.key().map(String::as_str),
+        }
+    }
+}
+
+/// The watch sends four snapshots a second: silence for this long means that something is wrong.
+pub const STALE_MS: u64 = 5_000;
+
+/// What the console is told.
+#[derive(Debug, Clone)]
+pub enum Msg {
+    /// The console's clock.
+    Tick {
+        now_ms: u64,
+    },
+    Key(Key),
+    /// Text pasted into the terminal: only ever typed into a prompt, never read as keys.
+    Paste(String),
+    Click(Target),
+    Resize {
+        width: u16,
+        height: u16,
+    },
+    /// A new snapshot came.
+    Fresh {
+        snapshot: Arc<Snapshot>,
+        received_ms: u64,
+        missed: u64,
+    },
+    /// The engine cannot be reached; the next try is in `retry_in_ms`.
+    Away {
+        attempt: u32,
+        retry_in_ms: u64,
+        why: String,
+    },
+    /// An action towards the engine has ended: what to tell.
+    Acted(Result<String, String>),
+    Traffic {
+        bytes_per_s: u64,
+    },
+}
+
+/// What the console wants done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cmd {
+    /// Ask the engine to cancel this request.
+    CancelRequest {
+        request: String,
+    },
+    /// Put text into the terminal's clipboard.
+    Copy(String),
+    Repaint,
+    Suspend,
+    Quit,
+}
+
+/// What a place on the screen stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    Tab(View),
+    Line(LineKey),
+    Request(String),
+}

@@ -1,0 +1,412 @@
+//! The reducer.
+
+use super::super::keys::{self, Action, Found, Key};
+use super::command::{self, Command};
+use super::help::{self, HelpPage};
+use super::lines::lines;
+use super::{
+    Ask, Cmd, Confirm, Link, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State, Target, Toast, View,
+};
+use crate::control::snapshot::RequestState;
+use std::sync::Arc;
+
+const TOAST_MS: u64 = 5_000;
+/// An error stays long enough to be read.
+const ERROR_TOAST_MS: u64 = 12_000;
+/// Rows of the screen that are not the view: header, tabs, footer.
+const CHROME: u16 = 3;
+
+/// Takes `msg` in: the next state, and what is to be done outside.
+pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
+    let commands = match msg {
+        Msg::Tick { now_ms } => {
+            state.now_ms = state.now_ms.max(now_ms);
+            if state.toast.as_ref().is_some_and(|toast| toast.until_ms <= state.now_ms) {
+                state.toast = None;
+            }
+            Vec::new()
+        }
+        Msg::Resize { width, height } => {
+            state.size = (width, height);
+            Vec::new()
+        }
+        Msg::Traffic { bytes_per_s } => {
+            state.traffic = Some(bytes_per_s);
+            Vec::new()
+        }
+        Msg::Fresh { snapshot, received_ms, missed } => {
+            let mut history = state.live.take().map(|seen| seen.history).unwrap_or_default();
+            Arc::make_mut(&mut history).record(&snapshot);
+            state.link = Link::Live { missed };
+            state.live = Some(Seen { snapshot, received_ms, history });
+            if state.frozen.is_none() {
+                settle(&mut state);
+            }
+            close_confirm_of_ended_request(&mut state);
+            Vec::new()
+        }
+        Msg::Away { attempt, retry_in_ms, why } => {
+            state.link = Link::Away { attempt, retry_at_ms: state.now_ms.saturating_add(retry_in_ms), why };
+            Vec::new()
+        }
+        Msg::Acted(result) => {
+            match result {
+                Ok(text) => tell(&mut state, text),
+                Err(text) => complain(&mut state, text),
+            }
+            Vec::new()
+        }
+        Msg::Paste(text) => {
+            type_into_prompt(&mut state, &text);
+            Vec::new()
+        }
+        Msg::Click(target) => {
+            click(&mut state, target);
+            Vec::new()
+        }
+        Msg::Key(key) => press(&mut state, key),
+    };
+    (state, commands)
+}
+
+fn tell(state: &mut State, text: impl Into<String>) {
+    state.toast = Some(Toast { text: text.into(), error: false, until_ms: state.now_ms + TOAST_MS });
+}
+
+fn complain(state: &mut State, text: impl Into<String>) {
+    state.toast = Some(Toast { text: text.into(), error: true, until_ms: state.now_ms + ERROR_TOAST_MS });
+}
+
+/// Orders the rows of what is shown anew and finds both selections again.
+fn settle(state: &mut State) {
+    let shown = state.shown().map(|seen| Arc::clone(&seen.snapshot));
+    let Some(snapshot) = shown else { return };
+    state.table.refresh(&snapshot.requests.shown);
+    let lines = lines(&snapshot);
+    state.line.settle(lines.len(), |key| lines.iter().position(|line| line.key() == *key), |index| lines[index].key());
+}
+
+/// A question about a request that has ended meanwhile is moot; leaving it open would invite a wrong answer.
+fn close_confirm_of_ended_request(state: &mut State) {
+    let Some(Overlay::Confirm(Confirm { ask: Ask::CancelRequest { request, .. }, .. })) = &state.overlay else {
+        return;
+    };
+    let Some(seen) = &state.live else { return };
+    let ended = seen.snapshot.requests.shown.iter().any(|r| r.id == *request && r.state == RequestState::Done);
+    if ended {
+        let text = format!("{request} ended by itself");
+        state.overlay = None;
+        tell(state, text);
+    }
+}
+
+fn click(state: &mut State, target: Target) {
+    // A click beside a dialog must not act behind it.
+    if state.overlay.is_some() || state.prompt.is_some() {
+        return;
+    }
+    match target {
+        Target::Tab(view) => state.view = view,
+        Target::Line(key) => state.line.select(key),
+        Target::Request(id) => state.table.cursor.select(id),
+    }
+    settle(state);
+}
+
+fn press(state: &mut State, key: Key) -> Vec<Cmd> {
+    let place = state.place();
+    let begun = state.begun.take();
+    let whole: Vec<Key> = begun.into_iter().chain([key]).collect();
+    let found = match keys::find(place, &whole) {
+        // A chord that was broken off: the second key is taken for itself.
+        Found::Nothing if whole.len() > 1 => keys::find(place, &[key]),
+        found => found,
+    };
+    match (found, key) {
+        (Found::Action(action), _) => act(state, action),
+        (Found::Prefix, _) => {
+            state.begun = Some(key);
+            Vec::new()
+        }
+        (Found::Nothing, Key::Char(c)) => {
+            type_into_prompt(state, c.encode_utf8(&mut [0; 4]));
+            Vec::new()
+        }
+        (Found::Nothing, _) => Vec::new(),
+    }
+}
+
+/// Adds typed or pasted text to the prompt or to the search of help, whichever is open.
+fn type_into_prompt(state: &mut State, text: &str) {
+    let help = match &mut state.overlay {
+        Some(Overlay::Help { query, scroll }) => {
+            *scroll = 0;
+            Some(query)
+        }
+        _ => None,
+    };
+    let Some(line) = state.prompt.as_mut().map(|prompt| &mut prompt.text).or(help) else { return };
+    let room = PROMPT_LIMIT.saturating_sub(line.chars().count());
+    line.extend(text.chars().filter(|c| !c.is_control()).take(room));
+    prompt_changed(state);
+}
+
+/// A filter filters while it is typed.
+fn prompt_changed(state: &mut State) {
+    if let Some(Prompt { kind: PromptKind::Filter, text, .. }) = &state.prompt {
+        state.table.filter = text.clone();
+        settle(state);
+    }
+}
+
+fn edit_prompt(state: &mut State, edit: impl FnOnce(&mut String)) {
+    if let Some(prompt) = &mut state.prompt {
+        edit(&mut prompt.text);
+        prompt_changed(state);
+    } else if let Some(Overlay::Help { query, scroll }) = &mut state.overlay {
+        edit(query);
+        *scroll = 0;
+    }
+}
+
+fn act(state: &mut State, action: Action) -> Vec<Cmd> {
+    match action {
+        Action::Help => state.overlay = Some(Overlay::Help { query: String::new(), scroll: 0 }),
+        Action::Back => back(state),
+        Action::Quit if state.overlay.is_some() => state.overlay = None,
+        Action::Quit | Action::QuitNow => return vec![Cmd::Quit],
+        Action::Command => open_prompt(state, PromptKind::Command),
+        Action::Filter => {
+            state.view = View::Requests;
+            open_prompt(state, PromptKind::Filter);
+        }
+        Action::Show(view) => show(state, view),
+        Action::NextView => show(state, state.view.step(1)),
+        Action::PreviousView => show(state, state.view.step(View::ALL.len() - 1)),
+        Action::Down => step(state, 1),
+        Action::Up => step(state, -1),
+        Action::HalfDown => step(state, half_screen(state)),
+        Action::HalfUp => step(state, -half_screen(state)),
+        Action::First => step(state, isize::MIN),
+        Action::Last => step(state, isize::MAX),
+        Action::Open => open(state),
+        Action::Sort => {
+            state.table.sort = state.table.sort.next();
+            settle(state);
+        }
+        Action::Reverse => {
+            state.table.reverse = !state.table.reverse;
+            settle(state);
+        }
+        Action::Freeze => freeze(state),
+        Action::CancelRequest => ask_to_cancel(state),
+        Action::Copy => {
+            if let Some(id) = state.chosen_request().map(str::to_string) {
+                tell(state, format!("copied {id}"));
+                return vec![Cmd::Copy(id)];
+            }
+        }
+        Action::ReadOnly => toggle_read_only(state),
+        Action::Repaint => return vec![Cmd::Repaint],
+        Action::Suspend => return vec![Cmd::Suspend],
+        Action::Accept => return accept(state),
+        Action::Erase => edit_prompt(state, |text| {
+            text.pop();
+        }),
+        Action::EraseWord => edit_prompt(state, |text| {
+            let kept = text.trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
+            text.truncate(kept);
+        }),
+        Action::EraseLine => edit_prompt(state, String::clear),
+        Action::Complete => {
+            if let Some(prompt) = state.prompt.as_mut().filter(|prompt| prompt.kind == PromptKind::Command)
+                && let Some(full) = command::complete(&prompt.text)
+            {
+                prompt.text = full;
+            }
+        }
+        Action::OtherButton | Action::Yes => {
+            if let Some(Overlay::Confirm(confirm)) = &mut state.overlay {
+                confirm.yes = action == Action::Yes || !confirm.yes;
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn show(state: &mut State, view: View) {
+    state.view = view;
+    state.overlay = None;
+}
+
+/// Closes the topmost thing; with nothing open, lifts the filter.
+fn back(state: &mut State) {
+    if let Some(prompt) = state.prompt.take() {
+        if prompt.kind == PromptKind::Filter {
+            state.table.filter = prompt.before;
+            settle(state);
+        }
+    } else if state.overlay.take().is_some() || state.toast.take().is_some() {
+    } else if !state.table.filter.is_empty() && state.view == View::Requests {
+        state.table.filter.clear();
+        settle(state);
+    } else if state.frozen.is_some() {
+        freeze(state);
+    }
+}
+
+fn open_prompt(state: &mut State, kind: PromptKind) {
+    let before = match kind {
+        PromptKind::Command => String::new(),
+        PromptKind::Filter => state.table.filter.clone(),
+    };
+    state.toast = None;
+    state.prompt = Some(Prompt { kind, text: before.clone(), before });
+}
+
+fn half_screen(state: &State) -> isize {
+    let rows = state.size.1.saturating_sub(CHROME) / 2;
+    isize::try_from(rows.max(1)).unwrap_or(1)
+}
+
+fn step(state: &mut State, by: isize) {
+    if let Some(Overlay::Help { query, scroll }) = &mut state.overlay {
+        let (width, height) = state.size;
+        let page = HelpPage::of(width, height.saturating_sub(CHROME));
+        *scroll = scroll.saturating_add_signed(by).min(help::last_scroll(query, page));
+        return;
+    }
+    let Some(snapshot) = state.shown().map(|seen| Arc::clone(&seen.snapshot)) else { return };
+    match state.view {
+        View::Requests => {
+            state.table.step(by, &snapshot.requests.shown);
+            // The detail follows the selection, so that one can walk through requests with it open.
+            if let (Some(Overlay::Detail { request }), Some(id)) = (&mut state.overlay, state.table.cursor.key()) {
+                request.clone_from(id);
+            }
+        }
+        View::Overview | View::Lanes => {
+            let lines = lines(&snapshot);
+            state.line.step(by, lines.len(), |index| lines[index].key());
+        }
+    }
+}
+
+fn open(state: &mut State) {
+    match state.view {
+        View::Overview => state.view = View::Lanes,
+        View::Lanes => {
+            if let Some(key) = state.line.key() {
+                let op = key.op.map(|op| format!(" op:{op}")).unwrap_or_default();
+                state.table.filter = format!("model:{}{op}", key.model);
+                state.view = View::Requests;
+                settle(state);
+            }
+        }
+        View::Requests => {
+            if let Some(id) = state.table.cursor.key() {
+                state.overlay = Some(Overlay::Detail { request: id.clone() });
+            }
+        }
+    }
+}
+
+fn freeze(state: &mut State) {
+    match state.frozen.take() {
+        Some(_) => settle(state),
+        None => state.frozen = state.live.clone(),
+    }
+}
+
+fn toggle_read_only(state: &mut State) {
+    if state.read_only.locked {
+        complain(state, "read-only since start (--read-only): leave the console to change that");
+        return;
+    }
+    state.read_only.on = !state.read_only.on;
+    tell(state, if state.read_only.on { "read-only: nothing can be changed" } else { "changes are possible again" });
+}
+
+fn ask_to_cancel(state: &mut State) {
+    let Some(id) = state.chosen_request().map(str::to_string) else { return };
+    if refuse_when_read_only(state) {
+        return;
+    }
+    let found = state.shown().and_then(|seen| seen.snapshot.requests.shown.iter().find(|request| request.id == id));
+    match found {
+        None => complain(state, format!("{id} is no longer in the engine")),
+        Some(request) if request.state == RequestState::Done => {
+            complain(state, format!("{id} has ended already: there is nothing to cancel"));
+        }
+        Some(request) => {
+            let about =
+                format!("{} on {}, {}, from {}", request.op, request.model, request.state.name(), request.client);
+            let ask = Ask::CancelRequest { request: id, about };
+            state.overlay = Some(Overlay::Confirm(Confirm { ask, yes: false }));
+        }
+    }
+}
+
+fn refuse_when_read_only(state: &mut State) -> bool {
+    if state.read_only.on {
+        let way_out = if state.read_only.locked { "started with --read-only" } else { "R lifts it" };
+        complain(state, format!("read-only: requests cannot be cancelled here ({way_out})"));
+    }
+    state.read_only.on
+}
+
+/// Enter in a prompt or in a dialog.
+fn accept(state: &mut State) -> Vec<Cmd> {
+    if let Some(prompt) = state.prompt.take() {
+        if prompt.kind == PromptKind::Filter {
+            return Vec::new();
+        }
+        return match command::parse(&prompt.text) {
+            Ok(Some(command)) => obey(state, command),
+            Ok(None) => Vec::new(),
+            Err(why) => {
+                complain(state, why);
+                Vec::new()
+            }
+        };
+    }
+    match state.overlay.take() {
+        Some(Overlay::Confirm(Confirm { ask: Ask::CancelRequest { request, .. }, yes: true })) => {
+            tell(state, format!("cancelling {request}"));
+            vec![Cmd::CancelRequest { request }]
+        }
+        Some(Overlay::Confirm(_)) => Vec::new(),
+        other => {
+            state.overlay = other;
+            Vec::new()
+        }
+    }
+}
+
+/// A typed command is its own confirmation: its words say what they do.
+fn obey(state: &mut State, command: Command) -> Vec<Cmd> {
+    match command {
+        Command::Show(view) => show(state, view),
+        Command::Help(query) => state.overlay = Some(Overlay::Help { query, scroll: 0 }),
+        Command::Quit => return vec![Cmd::Quit],
+        Command::Cancel(request) => {
+            if !refuse_when_read_only(state) {
+                tell(state, format!("cancelling {request}"));
+                return vec![Cmd::CancelRequest { request }];
+            }
+        }
+        Command::Filter(filter) => {
+            show(state, View::Requests);
+            state.table.filter = filter;
+            settle(state);
+        }
+        Command::Sort(sort) => {
+            show(state, View::Requests);
+            state.table.sort = sort;
+            settle(state);
+        }
+        Command::Freeze => freeze(state),
+        Command::ReadOnly => toggle_read_only(state),
+    }
+    Vec::new()
+}

@@ -1,0 +1,260 @@
+//! The console's task: events in, frames out.
+
+use super::super::model::{Cmd, Msg, State, update};
+use super::super::view::{self, Hit, Look};
+use super::guard::Guard;
+use super::signals::{Asked, Signals, stop_here};
+use super::{Acting, Actions, Exit, Options, Screen, TuiError, input, panics};
+use crate::client::{Feed, FeedState};
+use crossterm::clipboard::CopyToClipboard;
+use crossterm::event::EventStream;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use std::future::Future;
+use std::io::Write;
+use std::time::{Duration, Instant};
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
+
+/// At most ten frames a second.
+const FRAME: Duration = Duration::from_millis(100);
+/// With reduced motion, data moves once a second; keys are still answered at [`FRAME`].
+const CALM_FRAME: Duration = Duration::from_secs(1);
+/// What only time changes (ages, countdowns, messages) is looked at this often.
+const TICK: Duration = Duration::from_secs(1);
+/// Actions under way at once; more are refused with a message.
+const ACTIONS: usize = 8;
+
+/// Runs the console until a person leaves it or a signal ends it. Must be called within a tokio runtime.
+pub async fn run(feed: Feed, actions: impl Actions, options: Options) -> Result<Exit, TuiError> {
+    run_until(feed, actions, options, std::future::pending()).await
+}
+
+/// Like [`run`], and ends by itself when `done` does.
+pub async fn run_until(
+    feed: Feed,
+    actions: impl Actions,
+    options: Options,
+    done: impl Future<Output = ()>,
+) -> Result<Exit, TuiError> {
+    if !options.facts.interactive {
+        return Err(TuiError::NotATerminal);
+    }
+    panics::as_console(async move {
+        let signals = Signals::listen()?;
+        let guard = Guard::enter(options.mouse)?;
+        Console::new(actions, &options, guard).work(feed, signals, done).await
+    })
+    .await
+}
+
+/// The terminal's size; a terminal that does not know it is taken for the classic one.
+fn terminal_size() -> (u16, u16) {
+    match crossterm::terminal::size() {
+        Ok((width, height)) if width > 0 && height > 0 => (width, height),
+        _ => (80, 24),
+    }
+}
+
+struct Console<A> {
+    actions: A,
+    acting: FuturesUnordered<Acting>,
+    look: Look,
+    guard: Guard,
+    /// `None` only while a message is being reduced.
+    state: State,
+    screen: Screen,
+    hits: Vec<Hit>,
+    began: Instant,
+    drawn: Option<Instant>,
+    /// Something changed since the last frame; `urgent` if a person waits for it.
+    dirty: bool,
+    urgent: bool,
+    /// Bytes written since the last tick, and the running mean.
+    written: u64,
+    mean: f64,
+    quit: bool,
+}
+
+impl<A: Actions> Console<A> {
+    fn new(actions: A, options: &Options, guard: Guard) -> Console<A> {
+        Console {
+            actions,
+            acting: FuturesUnordered::new(),
+            look: options.look(),
+            guard,
+            state: State::new(options.view, options.read_only, terminal_size()),
+            screen: Screen::new(),
+            hits: Vec::new(),
+            began: Instant::now(),
+            drawn: None,
+            dirty: true,
+            urgent: true,
+            written: 0,
+            mean: 0.0,
+            quit: false,
+        }
+    }
+
+    async fn work(
+        mut self,
+        mut feed: Feed,
+        mut signals: Signals,
+        done: impl Future<Output = ()>,
+    ) -> Result<Exit, TuiError> {
+        let mut done = std::pin::pin!(done);
+        let mut events = EventStream::new();
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut feed_lives = true;
+        let first = feed.states.borrow_and_update().clone();
+        self.take_feed(first)?;
+        while !self.quit {
+            let due = self.due();
+            // In this order: ending comes before drawing, drawing before more data.
+            tokio::select! {
+                biased;
+                asked = signals.next() => match asked {
+                    Asked::End(number) => return Ok(Exit::Signal(number)),
+                    Asked::Stop => self.suspend()?,
+                    Asked::Continue => self.resume()?,
+                },
+                () = &mut done => return Ok(Exit::Done),
+                () = sleep_until(due.into()), if self.dirty => self.draw()?,
+                event = events.next() => match event {
+                    None => return Ok(Exit::InputClosed),
+                    Some(Err(source)) => return Err(TuiError::Terminal { doing: "reading the keyboard of", source }),
+                    Some(Ok(event)) => if let Some(msg) = input::message(event, &self.hits) {
+                        self.urgent = true;
+                        self.take(msg)?;
+                    },
+                },
+                changed = feed.states.changed(), if feed_lives => {
+                    let news = match changed {
+                        Ok(()) => feed.states.borrow_and_update().clone(),
+                        Err(_) => {
+                            feed_lives = false;
+                            let why = "the feed has ended".to_string();
+                            FeedState::Reconnecting { attempt: 1, retry_in: Duration::MAX, why, last: None }
+                        }
+                    };
+                    self.take_feed(news)?;
+                },
+                Some(result) = self.acting.next() => {
+                    self.urgent = true;
+                    self.take(Msg::Acted(result))?;
+                },
+                _ = ticks.tick() => self.tick()?,
+            }
+        }
+        Ok(Exit::Quit)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// When the next frame may be drawn.
+    fn due(&self) -> Instant {
+        let gap = if self.look.reduced_motion && !self.urgent { CALM_FRAME } else { FRAME };
+        self.drawn.map_or(self.began, |drawn| drawn + gap)
+    }
+
+    fn take_feed(&mut self, news: FeedState) -> Result<(), TuiError> {
+        let since_began = |at: Instant| at.saturating_duration_since(self.began).as_millis() as u64;
+        let msg = match news {
+            FeedState::Live { snapshot, received, missed } => {
+                Msg::Fresh { snapshot, received_ms: since_began(received), missed }
+            }
+            FeedState::Reconnecting { attempt, retry_in, why, .. } => {
+                Msg::Away { attempt, retry_in_ms: u64::try_from(retry_in.as_millis()).unwrap_or(u64::MAX), why }
+            }
+        };
+        self.take(msg)
+    }
+
+    fn tick(&mut self) -> Result<(), TuiError> {
+        // A mean over some seconds, so that one burst does not make the header flicker.
+        self.mean = self.mean * 0.75 + self.written as f64 * 0.25;
+        self.written = 0;
+        self.take(Msg::Traffic { bytes_per_s: self.mean as u64 })
+    }
+
+    fn take(&mut self, msg: Msg) -> Result<(), TuiError> {
+        let now = Msg::Tick { now_ms: self.now_ms() };
+        self.dirty = true;
+        for msg in [now, msg] {
+            let empty = State::new(self.state.view, false, self.state.size);
+            let (state, commands) = update(std::mem::replace(&mut self.state, empty), msg);
+            self.state = state;
+            for command in commands {
+                self.obey(command)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, command: Cmd) -> Result<(), TuiError> {
+        match command {
+            Cmd::CancelRequest { request } if self.acting.len() < ACTIONS => {
+                self.acting.push(self.actions.cancel(&request));
+            }
+            Cmd::CancelRequest { request } => {
+                let text = format!("{request} was not cancelled: {ACTIONS} actions are under way already, try again");
+                self.take(Msg::Acted(Err(text)))?;
+            }
+            Cmd::Copy(text) => {
+                let mut bytes = Vec::new();
+                let copy = CopyToClipboard::to_clipboard_from(text);
+                crossterm::queue!(bytes, copy).map_err(writing)?;
+                self.write(&bytes)?;
+            }
+            Cmd::Repaint => self.screen.forget(),
+            Cmd::Suspend => self.suspend()?,
+            Cmd::Quit => self.quit = true,
+        }
+        Ok(())
+    }
+
+    /// Gives the terminal back and stops; SIGCONT brings it on again.
+    fn suspend(&mut self) -> Result<(), TuiError> {
+        self.guard.pause();
+        stop_here()?;
+        self.resume()
+    }
+
+    fn resume(&mut self) -> Result<(), TuiError> {
+        self.guard.resume()?;
+        self.screen.forget();
+        self.urgent = true;
+        let (width, height) = terminal_size();
+        self.take(Msg::Resize { width, height })
+    }
+
+    fn draw(&mut self) -> Result<(), TuiError> {
+        let (width, height) = self.state.size;
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        let area = buffer.area;
+        let drawn = view::draw(&self.state, &self.look, area, &mut buffer);
+        self.hits = drawn.hits;
+        let bytes = self.screen.frame(buffer, drawn.cursor);
+        self.dirty = false;
+        self.urgent = false;
+        self.drawn = Some(Instant::now());
+        self.write(bytes.as_bytes())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), TuiError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.written += bytes.len() as u64;
+        let mut out = std::io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(writing)
+    }
+}
+
+fn writing(source: std::io::Error) -> TuiError {
+    TuiError::Terminal { doing: "writing to", source }
+}

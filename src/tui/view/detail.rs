@@ -1,0 +1,94 @@
+//! One request in full: what it is, where it is, why it waits, the way out, and until when.
+
+use super::super::model::Seen;
+use super::super::model::help::wrap;
+use super::super::text::{coarse, count, duration, percent};
+use super::super::theme::Label;
+use super::{Canvas, words};
+use crate::control::snapshot::Request;
+use ratatui::layout::Rect;
+
+/// The rows that a request takes in `width` columns.
+pub fn height(seen: &Seen, request: &Request, width: u16) -> u16 {
+    facts(seen, request).iter().map(|(_, text, _)| wrapped(text, width).len() as u16).sum()
+}
+
+/// Draws the facts, each under its name, wrapped.
+pub fn draw(seen: &Seen, request: &Request, canvas: &mut Canvas<'_>, area: Rect) {
+    let (sign, word, label) = words::request(request, canvas.glyphs());
+    let mut y = area.y;
+    for (name, text, fact_label) in facts(seen, request) {
+        for (i, line) in wrapped(&text, area.width).into_iter().enumerate() {
+            if y >= area.bottom() {
+                return;
+            }
+            if i == 0 {
+                canvas.put(area.x, y, NAME, name, Label::Head);
+            }
+            let (x, width) = (area.x + NAME, area.width.saturating_sub(NAME));
+            if name == "state" {
+                canvas.pieces(x, y, width, &[(sign, label), (" ", label), (word, label)]);
+            } else {
+                canvas.put(x, y, width, &line, fact_label);
+            }
+            y += 1;
+        }
+    }
+    if let Some(ratio) = request.done_ratio
+        && y < area.bottom()
+    {
+        let gauge = area.width.saturating_sub(NAME).min(30);
+        canvas.gauge(area.x + NAME, y, gauge, ratio, Label::GaugeFull);
+    }
+}
+
+/// Columns that the names of facts take.
+const NAME: u16 = 10;
+
+fn facts(seen: &Seen, request: &Request) -> Vec<(&'static str, String, Label)> {
+    let mut facts = vec![
+        ("state", request.state.name().to_string(), Label::Text),
+        ("model", format!("{}, {}, lane {}", request.model, request.op, request.lane), Label::Text),
+        ("client", request.client.clone(), Label::Text),
+        ("cost", format!("{} {}", count(request.cost), request.op.cost_unit()), Label::Text),
+        ("waited", duration(request.queued_ms), Label::Text),
+    ];
+    facts.extend(request.running_ms.map(|ms| ("ran", duration(ms), Label::Text)));
+    facts.extend(request.position.map(|place| ("place", place_in_words(seen, request, place), Label::Text)));
+    if let Some(wait) = &request.wait {
+        facts.push(("waits", sentence(wait.code.sentence()), Label::Warn));
+        facts.push(("way out", sentence(wait.code.way_out()), Label::Text));
+        let estimate = match wait.estimate_ms {
+            Some(ms) => format!("about {} more until it starts", duration(ms)),
+            None => "not known: nothing measured yet to go by".to_string(),
+        };
+        facts.push(("until", estimate, Label::Text));
+    }
+    facts.extend(request.done_ratio.map(|ratio| ("done", percent(ratio.min(1.0)), Label::Text)));
+    if let (Some(outcome), Some(ago)) = (request.outcome, request.ended_ago_ms) {
+        facts.push(("ended", format!("{}, {} ago", outcome.name(), coarse(ago)), Label::Text));
+    }
+    facts
+}
+
+fn place_in_words(seen: &Seen, request: &Request, place: u64) -> String {
+    let queue = seen.snapshot.models.iter().find(|model| model.id == request.model);
+    let queue = queue.and_then(|model| model.queues.iter().find(|queue| queue.op == request.op));
+    let lane = queue.and_then(|queue| queue.lanes.iter().find(|lane| lane.lane == request.lane));
+    match (place, lane) {
+        (1, _) => "next".to_string(),
+        (_, Some(lane)) => format!("{} of {}", count(place), count(lane.pending.max(place))),
+        (_, None) => count(place),
+    }
+}
+
+/// A sentence that begins with a capital.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// `text` in lines that fit beside the names.
+fn wrapped(text: &str, width: u16) -> Vec<String> {
+    wrap(text, usize::from(width.saturating_sub(NAME)).max(8))
+}

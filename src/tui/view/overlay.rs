@@ -1,0 +1,79 @@
+//! What lies over a view: help, a request's detail, a question.
+
+use super::super::model::help::{HelpPage, help_lines};
+use super::super::model::{Ask, Confirm, State};
+use super::super::theme::Label;
+use super::layout::centred;
+use super::{Canvas, detail as detail_view};
+use ratatui::layout::Rect;
+
+/// Every key that matches the search, the explanation beside it.
+pub fn help(query: &str, scroll: usize, canvas: &mut Canvas<'_>, body: Rect) {
+    let page = HelpPage::of(body.width, body.height);
+    let area = centred(body, page.width, body.height);
+    let inside = canvas.window(area, "Keys");
+    if inside.height < 2 {
+        return;
+    }
+    canvas.pieces(
+        inside.x,
+        inside.y,
+        inside.width,
+        &[("search: ", Label::Head), (query, Label::Strong), ("_", Label::Key)],
+    );
+    let (lines, keys) = help_lines(query, page);
+    if lines.is_empty() {
+        canvas.put(inside.x, inside.y + 1, inside.width, "no key does that", Label::Dim);
+        return;
+    }
+    let room = inside.width.saturating_sub(keys + 2);
+    let first = scroll.min(lines.len().saturating_sub(page.rows));
+    for (i, line) in lines.iter().skip(first).take(page.rows).enumerate() {
+        let y = inside.y + 1 + i as u16;
+        canvas.put(inside.x, y, keys, &line.keys, Label::Key);
+        canvas.put(inside.x + keys + 2, y, room, &line.text, Label::Text);
+    }
+    let below = lines.len().saturating_sub(first + page.rows);
+    if below > 0 {
+        let more = format!(" {below} more lines: Down, C-d ");
+        canvas.put(area.x + 2, area.bottom() - 1, area.width.saturating_sub(4), &more, Label::Dim);
+    }
+}
+
+/// One request in a window.
+pub fn detail(state: &State, id: &str, canvas: &mut Canvas<'_>, body: Rect) {
+    let Some(seen) = state.shown() else { return };
+    let found = seen.snapshot.requests.shown.iter().find(|request| request.id == id);
+    let width = body.width.min(72);
+    let height = found.map_or(1, |request| detail_view::height(seen, request, width.saturating_sub(4)) + 1);
+    let inside = canvas.window(centred(body, width, height + 2), id);
+    match found {
+        Some(request) => detail_view::draw(seen, request, canvas, inside),
+        None => {
+            canvas.put(inside.x, inside.y, inside.width, "it has left the engine; Esc closes this", Label::Dim);
+        }
+    }
+}
+
+/// A question with two buttons; the one that does nothing is marked first.
+pub fn confirm(confirm: &Confirm, canvas: &mut Canvas<'_>, body: Rect) {
+    let Ask::CancelRequest { request, about } = &confirm.ask;
+    let inside = canvas.window(centred(body, 64, 7), "Cancel a request");
+    if inside.height == 0 {
+        return;
+    }
+    canvas.put(inside.x, inside.y, inside.width, &format!("Cancel {request}?"), Label::Strong);
+    canvas.put(inside.x, inside.y + 1, inside.width, about, Label::Text);
+    canvas.put(inside.x, inside.y + 2, inside.width, "Work done on it is lost; its client gets an error.", Label::Dim);
+    let y = inside.bottom() - 1;
+    let mut x = inside.x;
+    for (text, marked) in [("keep it", !confirm.yes), ("cancel it", confirm.yes)] {
+        let sign = if marked { canvas.glyphs().pointer } else { " " };
+        let button = format!("{sign}[ {text} ]");
+        let used = canvas.put(x, y, inside.width, &button, if marked { Label::Strong } else { Label::Dim });
+        if marked {
+            canvas.restyle(Rect { x: x + 1, y, width: used - 1, height: 1 }, Label::Selected);
+        }
+        x += used + 2;
+    }
+}
