@@ -30,7 +30,7 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
 fn first_card(heights: &[u16], selected: usize, room: u16) -> usize {
     let mut first = selected;
     let mut used = heights.get(selected).copied().unwrap_or(0);
-    while first > 0 && used + heights[first - 1] + 1 <= room {
+    while first > 0 && used + heights[first - 1] < room {
         first -= 1;
         used += heights[first] + 1;
     }
