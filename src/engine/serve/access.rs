@@ -1,0 +1,158 @@
+//! Who is asking, and whether they may: the outermost checks of every request, and its access log line.
+
+use super::app::App;
+use super::failure::respond;
+use super::fields::list;
+use super::keys::{Right, Rights, bearer};
+use super::timing;
+use crate::control::{ErrorKind, Fault};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Which listener a connection came in by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Door {
+    Tcp,
+    /// The control socket, and whether the peer is the engine's own user (or root).
+    Socket {
+        same_user: bool,
+    },
+}
+
+/// Who is asking.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    /// Label of the key, or `local`.
+    pub(super) label: Arc<str>,
+    pub(super) rights: Rights,
+}
+
+/// Finds out who asks, and logs the request without anything of its content.
+pub(super) async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or("-", |p| p.as_str()).to_string();
+    let open = route == "/livez";
+    let (client, mut response) = match who(&app, &request) {
+        Ok(client) => {
+            let label = client.label.clone();
+            request.extensions_mut().insert(client);
+            (label, next.run(request).await)
+        }
+        Err(_) if open => (Arc::from("-"), next.run(request).await),
+        Err(fault) => (Arc::from("-"), respond(&fault)),
+    };
+    if !response.headers().contains_key(timing::REQUEST_ID) {
+        timing::set_id(response.headers_mut(), &format!("http-{}", app.next_number()));
+    }
+    tracing::debug!(
+        %method,
+        route,
+        status = response.status().as_u16(),
+        ms = began.elapsed().as_millis() as u64,
+        client = &*client,
+        id = response.headers().get(timing::REQUEST_ID).and_then(|v| v.to_str().ok()).unwrap_or("-"),
+        "answered"
+    );
+    response
+}
+
+fn who(app: &App, request: &Request) -> Result<Client, Fault> {
+    let door = request.extensions().get::<Door>().copied().unwrap_or(Door::Tcp);
+    let local = || Client { label: Arc::from("local"), rights: Rights::ALL };
+    match door {
+        Door::Socket { same_user: true } => Ok(local()),
+        Door::Socket { same_user: false } => {
+            Err(Fault::new(ErrorKind::Forbidden, "the control socket serves the engine's own user")
+                .hint("use the TCP address with a key"))
+        }
+        Door::Tcp if app.keys.is_empty() => {
+            // Anyone on this machine may ask, but a web page that a browser on it shows may not.
+            refuse_foreign_pages(request)?;
+            Ok(local())
+        }
+        Door::Tcp => match bearer(request.headers())? {
+            None => Err(Fault::new(ErrorKind::Unauthenticated, "this engine needs a key and none was sent")
+                .hint("send `Authorization: Bearer KEY`")),
+            Some(key) => match app.keys.find(key) {
+                Some((label, rights)) => Ok(Client { label: Arc::from(label), rights }),
+                None => {
+                    Err(Fault::new(ErrorKind::Unauthenticated, "the key that was sent is not one of this engine's"))
+                }
+            },
+        },
+    }
+}
+
+/// Without keys the door is open to this machine: a page from elsewhere must not get in through the user's browser,
+/// neither by a cross-origin form nor by a name that it rebound to a loopback address.
+fn refuse_foreign_pages(request: &Request) -> Result<(), Fault> {
+    for name in [header::HOST, header::ORIGIN] {
+        let Some(value) = request.headers().get(&name) else { continue };
+        let value = value.to_str().unwrap_or("");
+        let authority = value.split_once("://").map_or(value, |(_, rest)| rest);
+        if !is_loopback(authority) {
+            return Err(Fault::new(ErrorKind::Forbidden, format!("the {name} header names another machine"))
+                .hint("without keys the engine answers to localhost alone; set keys to serve others"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether `host[:port]` is this machine's loopback.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Refuses a client that has none of `rights`.
+async fn require(rights: &[Right], request: Request, next: Next) -> Response {
+    match request.extensions().get::<Client>() {
+        Some(client) if rights.iter().any(|&right| client.rights.has(right)) => next.run(request).await,
+        _ => respond(
+            &Fault::new(
+                ErrorKind::Forbidden,
+                format!("this route needs the right {}", list(rights.iter().map(|right| right.name()))),
+            )
+            .hint("the second word of a line in the keys file lists the key's rights"),
+        ),
+    }
+}
+
+pub(super) async fn require_serve(request: Request, next: Next) -> Response {
+    require(&[Right::Serve], request, next).await
+}
+
+pub(super) async fn require_serve_or_read(request: Request, next: Next) -> Response {
+    require(&[Right::Serve, Right::Read], request, next).await
+}
+
+pub(super) async fn require_read(request: Request, next: Next) -> Response {
+    require(&[Right::Read], request, next).await
+}
+
+pub(super) async fn require_control(request: Request, next: Next) -> Response {
+    require(&[Right::Control], request, next).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_by_name_and_number() {
+        for host in ["localhost", "LOCALHOST:8741", "127.0.0.1:1", "127.8.8.8", "[::1]:8741", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["example.org", "localhost.example.org:80", "10.0.0.1:8741", "[fe80::1]:80", "", "null"] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+}

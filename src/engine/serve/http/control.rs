@@ -1,0 +1,143 @@
+//! `/control/v1`: the snapshot, once or as a stream.
+
+use crate::control::{Fault, Snapshot};
+use crate::engine::serve::app::App;
+use crate::engine::serve::failure::{Failure, clip};
+use crate::engine::serve::fields::list;
+use crate::engine::serve::sse;
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use bytes::Bytes;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior};
+
+/// Interval of `watch` when none is named, and what may be named.
+const INTERVAL_MS: u64 = 250;
+const INTERVAL_RANGE_MS: std::ops::RangeInclusive<u64> = 50..=5_000;
+
+/// Parameters that both routes take.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct View {
+    /// At most this many requests; absent = all that the engine shows.
+    requests: Option<usize>,
+    /// These models alone; empty = all.
+    models: Vec<String>,
+    interval_ms: Option<u64>,
+}
+
+impl View {
+    fn parse(query: &str, known: &[&str]) -> Result<View, Fault> {
+        let mut view = View::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if !known.contains(&name) {
+                let shown = clip(name, 40);
+                return Err(Fault::invalid(shown.clone(), format!("`{shown}` is not a parameter of this route"))
+                    .code("unknown_field")
+                    .hint(format!("it takes {}", list(known.iter().copied()))));
+            }
+            let refuse =
+                |wants: &str| Fault::invalid(name, format!("`{name}` is `{}`, it must be {wants}", clip(value, 40)));
+            match name {
+                "requests" if value == "all" => view.requests = None,
+                "requests" => {
+                    let number = value.strip_prefix("top:").unwrap_or(value);
+                    view.requests = Some(number.parse().map_err(|_| refuse("`top:N`, a number or `all`"))?);
+                }
+                "models" => view.models = value.split(',').filter(|id| !id.is_empty()).map(String::from).collect(),
+                _ => {
+                    let ms = value.parse().ok().filter(|ms| INTERVAL_RANGE_MS.contains(ms));
+                    let wants = format!("from {} to {}", INTERVAL_RANGE_MS.start(), INTERVAL_RANGE_MS.end());
+                    view.interval_ms = Some(ms.ok_or_else(|| refuse(&wants))?);
+                }
+            }
+        }
+        Ok(view)
+    }
+
+    /// The snapshot as this view wants it.
+    fn of(&self, snapshot: &Snapshot) -> Snapshot {
+        let mut snapshot = snapshot.clone();
+        if let Some(most) = self.requests {
+            snapshot.requests.shown.truncate(most);
+        }
+        if !self.models.is_empty() {
+            let wanted = |id: &String| self.models.contains(id);
+            snapshot.models.retain(|model| wanted(&model.id));
+            snapshot.generation.retain(|generation| wanted(&generation.model));
+            snapshot.requests.shown.retain(|request| wanted(&request.model));
+        }
+        snapshot
+    }
+}
+
+pub(crate) async fn snapshot(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Json<Snapshot>, Failure> {
+    let view = View::parse(query.as_deref().unwrap_or(""), &["requests", "models"])?;
+    Ok(Json(view.of(&app.engine.snapshot())))
+}
+
+/// One snapshot per interval, until the engine drains. A snapshot is taken when the connection has room for it: a slow
+/// reader gets the newest one, never a backlog, and sees the gap in `seq`.
+pub(crate) async fn watch(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Failure> {
+    let view = View::parse(query.as_deref().unwrap_or(""), &["requests", "models", "interval_ms"])?;
+    let mut ticks =
+        tokio::time::interval_at(Instant::now(), Duration::from_millis(view.interval_ms.unwrap_or(INTERVAL_MS)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let draining = app.draining.clone();
+    let state = Watch { app, view, ticks, draining, last: false };
+    Ok(sse::respond(None, futures_util::stream::unfold(state, Watch::next)))
+}
+
+struct Watch {
+    app: App,
+    view: View,
+    ticks: tokio::time::Interval,
+    draining: tokio::sync::watch::Receiver<bool>,
+    last: bool,
+}
+
+impl Watch {
+    async fn next(mut self) -> Option<(Bytes, Watch)> {
+        if self.last {
+            return None;
+        }
+        tokio::select! {
+            _ = self.ticks.tick() => {}
+            // The last snapshot says that the engine drains, so that a watcher knows why its stream ends.
+            _ = self.draining.wait_for(|draining| *draining) => self.last = true,
+        }
+        let frame = sse::frame(&self.view.of(&self.app.engine.snapshot()));
+        Some((frame, self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WATCH: [&str; 3] = ["requests", "models", "interval_ms"];
+
+    #[test]
+    fn parameters_are_read() {
+        let view = View::parse("requests=top:5&models=a,b&interval_ms=50", &WATCH).unwrap();
+        assert_eq!(view, View { requests: Some(5), models: vec!["a".into(), "b".into()], interval_ms: Some(50) });
+        assert_eq!(View::parse("requests=all", &WATCH).unwrap(), View::default());
+        assert_eq!(View::parse("", &WATCH).unwrap(), View::default());
+    }
+
+    #[test]
+    fn bad_parameters_are_named() {
+        for (query, param) in [
+            ("interval_ms=49", "interval_ms"),
+            ("interval_ms=5001", "interval_ms"),
+            ("interval_ms=x", "interval_ms"),
+            ("requests=top:x", "requests"),
+            ("request=1", "request"),
+        ] {
+            let fault = View::parse(query, &WATCH).unwrap_err();
+            assert_eq!(fault.param.as_deref(), Some(param), "{fault}");
+        }
+        assert!(View::parse("interval_ms=100", &["requests"]).is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! What chat and plain completions share: settings, submission, the answer whole or as a stream.
+//!
+//! A request may ask for several answers (`n`, or several prompts): each is a ticket of its own, and their events are
+//! merged here. Dropping a [`Run`] drops its tickets, and with them the work.
+
+mod answer;
+mod run;
+mod settings;
+mod shape;
+mod stream;
+
+pub(super) use settings::{Extra, Settings};
+pub(super) use shape::Kind;
+
+use crate::control::{ErrorKind, Fault, Op};
+use crate::engine::models::{LmFront, ModelFront};
+use crate::engine::runtime::ModelHandle;
+use crate::engine::serve::access::Client;
+use crate::engine::serve::app::App;
+use crate::engine::serve::failure::Failure;
+use crate::engine::serve::http::HEAD_HOLD;
+use crate::engine::serve::sse;
+use axum::response::Response;
+use run::Run;
+use std::sync::Arc;
+
+/// A language model ready for requests.
+pub(super) struct Lm {
+    front: Arc<ModelFront>,
+    model: String,
+    /// Longest sequence, prompt and answer, in tokens.
+    context: usize,
+    default_max_tokens: usize,
+}
+
+impl Lm {
+    pub(super) fn of(handle: &ModelHandle) -> Result<Lm, Fault> {
+        let front = handle.front()?;
+        let model = handle.profile.id.clone();
+        let (ModelFront::Lm(lm), Some(generation)) = (&*front, handle.profile.generation) else {
+            return Err(Fault::invalid("model", format!("model `{model}` does not generate text")));
+        };
+        let context = generation.context_tokens.min(lm.config.context);
+        Ok(Lm { model, context, default_max_tokens: generation.default_max_tokens, front })
+    }
+
+    pub(super) fn front(&self) -> &LmFront {
+        match &*self.front {
+            ModelFront::Lm(lm) => lm,
+            // `of` looked, and a front never changes.
+            _ => unreachable!("made of a language model's front"),
+        }
+    }
+
+    /// How many tokens may be generated after a prompt of `prompt` tokens: what was asked for, or what fits of the
+    /// default. What cannot fit is refused with both numbers.
+    fn budget(&self, prompt: usize, asked: Option<usize>, param: &str) -> Result<usize, Fault> {
+        let Lm { model, context, .. } = self;
+        let too_long = |message: String| Fault::new(ErrorKind::TooLong, message).param(param);
+        if prompt == 0 {
+            return Err(
+                Fault::invalid(param, format!("`{param}` is empty: there is nothing to continue")).code("empty_input")
+            );
+        }
+        if prompt >= *context {
+            return Err(too_long(format!(
+                "`{param}` has {prompt} tokens, the context of `{model}` is {context} tokens"
+            ))
+            .hint("shorten the prompt: at least one token must be left for the answer"));
+        }
+        match asked {
+            Some(asked) if prompt + asked > *context => Err(too_long(format!(
+                "`{param}` has {prompt} tokens and {asked} more are asked for, the context of `{model}` is {context} tokens"
+            ))
+            .hint(format!("ask for at most {} tokens, or shorten the prompt", context - prompt))),
+            Some(asked) => Ok(asked),
+            None => Ok(self.default_max_tokens.clamp(1, context - prompt)),
+        }
+    }
+}
+
+/// The model of a request.
+pub(super) fn model(app: &App, id: &str) -> Result<Lm, Fault> {
+    Lm::of(&*app.engine.model_for(id, Op::Generate)?)
+}
+
+/// A prompt in tokens, and its name in refusals.
+pub(super) type Prompt = (String, Vec<u32>);
+
+/// Submits a request and answers it, whole or as a stream.
+pub(super) async fn answer(
+    app: &App,
+    client: &Client,
+    lm: &Lm,
+    kind: Kind,
+    settings: Settings,
+    prompts: Vec<Prompt>,
+) -> Result<Response, Failure> {
+    let caller = app.caller(client, settings.extensions.deadline_s);
+    let mut run = Run::submit(&app.engine, lm, &settings, prompts, &caller)?;
+    let head = shape::Head::new(kind, run.id, &lm.model);
+    if !settings.stream {
+        return answer::whole(head, run).await;
+    }
+    // The status is not sent before the first event, or a moment: a fault in that time is still a proper refusal.
+    let first = tokio::time::timeout(HEAD_HOLD, run.next()).await.ok().flatten();
+    if let Some((_, Err(fault))) = first {
+        return Err(Failure::of(run.id, fault));
+    }
+    let id = run.id;
+    Ok(sse::respond(Some(id), stream::frames(head, run, first, settings.include_usage)))
+}

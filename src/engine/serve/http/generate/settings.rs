@@ -1,0 +1,228 @@
+//! The settings of a generation, as OpenAI's clients send them. What would change the answer and is not supported is
+//! refused by name, never ignored.
+
+use crate::control::Fault;
+use crate::engine::runtime::Sampling;
+use crate::engine::serve::fields::{Fields, kind};
+use crate::engine::serve::http::neutral::{empty, empty_text, never, no, one, zero};
+use crate::engine::serve::http::options::Extensions;
+use serde_json::Value;
+use std::hash::{BuildHasher, Hasher};
+
+/// Most answers to one prompt.
+const MAX_N: i64 = 16;
+/// Most stop texts.
+const MAX_STOPS: usize = 4;
+/// Longest stop text in bytes: text is held back while it may still become one.
+const MAX_STOP_BYTES: usize = 1024;
+/// Largest penalty either way.
+const PENALTY: std::ops::RangeInclusive<f64> = -2.0..=2.0;
+
+/// What both routes read.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) sampling: Sampling,
+    pub(crate) stop: Vec<String>,
+    /// `None` = the model's default, or what fits.
+    pub(crate) max_tokens: Option<usize>,
+    pub(crate) ignore_eos: bool,
+    /// Answers per prompt.
+    pub(crate) n: usize,
+    pub(crate) stream: bool,
+    pub(crate) include_usage: bool,
+    /// Alternatives per token; set by the route, which spells it its own way.
+    pub(crate) logprobs: Option<usize>,
+    pub(crate) extensions: Extensions,
+}
+
+/// A field that is not supported, and whether a value of it changes nothing.
+pub(crate) type Extra = (&'static str, fn(&Value) -> bool);
+
+/// Unsupported on both routes.
+const UNSUPPORTED: [Extra; 21] = [
+    ("logit_bias", empty),
+    ("min_tokens", zero),
+    ("stop_token_ids", empty),
+    ("bad_words", empty),
+    ("allowed_token_ids", empty),
+    ("best_of", one),
+    ("use_beam_search", no),
+    ("length_penalty", one),
+    ("prompt_logprobs", zero),
+    ("truncate_prompt_tokens", never),
+    ("grammar", empty_text),
+    ("json_schema", never),
+    ("guided_json", never),
+    ("guided_regex", never),
+    ("guided_choice", never),
+    ("guided_grammar", never),
+    ("structured_outputs", never),
+    ("logits_processors", empty),
+    ("typical_p", one),
+    ("mirostat", zero),
+    ("repeat_penalty", one),
+];
+
+impl Settings {
+    /// Reads what both routes share. `lengths` are the names that the length limit goes by, `unsupported` the route's
+    /// own fields that it does not support.
+    pub(crate) fn read(fields: &Fields<'_>, lengths: &[&str], unsupported: &[Extra]) -> Result<Settings, Fault> {
+        for (name, harmless) in UNSUPPORTED.iter().chain(unsupported) {
+            if fields.get(name).is_some_and(|value| !harmless(value)) {
+                return Err(fields.refuse(name, "is not supported by this engine").code("unsupported_field"));
+            }
+        }
+        let stream = fields.flag("stream")?;
+        let stream_options = fields.opt_object("stream_options")?;
+        if !stream && stream_options.is_some() {
+            return Err(fields.refuse("stream_options", "needs `stream` to be true"));
+        }
+        let include_usage = stream_options.map_or(Ok(false), |options| options.flag("include_usage"))?;
+        Ok(Settings {
+            sampling: sampling(fields)?,
+            stop: stop(fields)?,
+            max_tokens: length(fields, lengths)?,
+            ignore_eos: fields.flag("ignore_eos")?,
+            n: fields.opt_int("n", 1..=MAX_N)?.unwrap_or(1) as usize,
+            stream,
+            include_usage,
+            logprobs: None,
+            extensions: Extensions::read(fields)?,
+        })
+    }
+}
+
+fn sampling(fields: &Fields<'_>) -> Result<Sampling, Fault> {
+    let number = |name, range, default| Ok::<f32, Fault>(fields.opt_num(name, range)?.unwrap_or(default) as f32);
+    let top_p = number("top_p", 0.0..=1.0, 1.0)?;
+    if top_p == 0.0 {
+        return Err(fields.refuse("top_p", "is 0, it must be above 0").hint("temperature 0 is greedy"));
+    }
+    let repetition_penalty = number("repetition_penalty", 0.0..=10.0, 1.0)?;
+    if repetition_penalty == 0.0 {
+        return Err(fields.refuse("repetition_penalty", "is 0, it must be above 0"));
+    }
+    Ok(Sampling {
+        temperature: number("temperature", 0.0..=2.0, 1.0)?,
+        top_p,
+        // -1 is off in some clients.
+        top_k: fields.opt_int("top_k", -1..=1_000_000)?.map_or(0, |k| usize::try_from(k).unwrap_or(0)),
+        min_p: number("min_p", 0.0..=1.0, 0.0)?,
+        presence_penalty: number("presence_penalty", PENALTY, 0.0)?,
+        frequency_penalty: number("frequency_penalty", PENALTY, 0.0)?,
+        repetition_penalty,
+        // A negative seed is as good as any: its bits are the seed.
+        seed: fields.opt_int("seed", i64::MIN..=i64::MAX)?.map_or_else(any_seed, |seed| seed as u64),
+    })
+}
+
+/// A seed for a request that names none: the hasher of the standard library is seeded by the system.
+fn any_seed() -> u64 {
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+fn length(fields: &Fields<'_>, names: &[&str]) -> Result<Option<usize>, Fault> {
+    let mut found: Option<(usize, &str)> = None;
+    for name in names {
+        let Some(length) = fields.opt_int(name, 1..=i64::from(u32::MAX))? else { continue };
+        let length = length as usize;
+        match found {
+            Some((other, first)) if other != length => {
+                return Err(fields.refuse(name, format_args!("is {length}, but `{first}` is {other}")));
+            }
+            _ => found = Some((length, name)),
+        }
+    }
+    Ok(found.map(|(length, _)| length))
+}
+
+fn stop(fields: &Fields<'_>) -> Result<Vec<String>, Fault> {
+    let check = |name: &str, text: &str| match text.len() {
+        0 => Err(Fault::invalid(name, format!("`{name}` is an empty string, which would end every answer at once"))),
+        bytes if bytes > MAX_STOP_BYTES => {
+            Err(Fault::invalid(name, format!("`{name}` has {bytes} bytes, the limit is {MAX_STOP_BYTES}")))
+        }
+        _ => Ok(text.to_string()),
+    };
+    let mistyped = |name: &str, value: &Value, wanted: &str| {
+        Fault::invalid(name, format!("`{name}` must be {wanted}, it is {}", kind(value))).code("invalid_type")
+    };
+    match fields.get("stop") {
+        None => Ok(Vec::new()),
+        Some(Value::String(text)) => Ok(vec![check("stop", text)?]),
+        Some(Value::Array(items)) if items.len() > MAX_STOPS => {
+            Err(fields.refuse("stop", format_args!("has {} items, the limit is {MAX_STOPS}", items.len())))
+        }
+        Some(Value::Array(items)) => {
+            let read = |(i, item): (usize, &Value)| {
+                let name = format!("stop[{i}]");
+                check(&name, item.as_str().ok_or_else(|| mistyped(&name, item, "a string"))?)
+            };
+            items.iter().enumerate().map(read).collect()
+        }
+        Some(other) => Err(mistyped("stop", other, "a string or an array of strings")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(value: Value) -> Result<Settings, Fault> {
+        Settings::read(&Fields::root(value.as_object().unwrap()), &["max_completion_tokens", "max_tokens"], &[])
+    }
+
+    #[test]
+    fn an_empty_body_is_the_api_default() {
+        let mut settings = read(json!({})).unwrap();
+        settings.sampling.seed = 0;
+        assert_eq!(settings.sampling, Sampling::default());
+        assert_eq!((settings.n, settings.max_tokens, settings.stream), (1, None, false));
+        assert_eq!(read(json!({"max_tokens": null, "stop": null, "n": null})).unwrap().max_tokens, None);
+    }
+
+    #[test]
+    fn a_missing_seed_varies_and_a_given_one_stays() {
+        assert_ne!(read(json!({})).unwrap().sampling.seed, read(json!({})).unwrap().sampling.seed);
+        assert_eq!(read(json!({"seed": 42})).unwrap().sampling.seed, 42);
+        assert!(read(json!({"seed": -1})).is_ok());
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        for (body, param) in [
+            (json!({"max_tokens": -1}), "max_tokens"),
+            (json!({"max_tokens": 0}), "max_tokens"),
+            (json!({"max_tokens": "5"}), "max_tokens"),
+            (json!({"max_tokens": 5, "max_completion_tokens": 6}), "max_tokens"),
+            (json!({"n": 0}), "n"),
+            (json!({"n": 17}), "n"),
+            (json!({"temperature": 2.1}), "temperature"),
+            (json!({"top_p": 0}), "top_p"),
+            (json!({"presence_penalty": -3}), "presence_penalty"),
+            (json!({"stop": ""}), "stop"),
+            (json!({"stop": ["a", ""]}), "stop[1]"),
+            (json!({"stop": ["a", 1]}), "stop[1]"),
+            (json!({"stop": ["a", "b", "c", "d", "e"]}), "stop"),
+            (json!({"stop": 1}), "stop"),
+            (json!({"stop_token_ids": [99999], "min_tokens": 4}), "min_tokens"),
+            (json!({"stop_token_ids": [99999]}), "stop_token_ids"),
+            (json!({"logit_bias": {"5": 1}}), "logit_bias"),
+            (json!({"stream_options": {"include_usage": true}}), "stream_options"),
+            (json!({"stream": true, "stream_options": {"include_usage": 1}}), "stream_options.include_usage"),
+        ] {
+            let fault = read(body.clone()).unwrap_err();
+            assert_eq!(fault.param.as_deref(), Some(param), "{body}: {fault}");
+        }
+    }
+
+    #[test]
+    fn neutral_values_of_unsupported_fields_pass() {
+        let body = json!({
+            "logit_bias": {}, "min_tokens": 0, "stop_token_ids": [], "best_of": 1, "use_beam_search": false,
+            "grammar": "", "user": "someone", "store": true, "a_new_field": {"x": 1}, "length_penalty": 1.0
+        });
+        assert!(read(body).is_ok());
+    }
+}

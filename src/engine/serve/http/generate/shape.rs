@@ -1,0 +1,219 @@
+//! The JSON of answers: the envelope, choices whole and in pieces, log-probabilities, usage and timings.
+
+use crate::engine::runtime::GenerationTimes;
+use crate::engine::runtime::{FinishReason, RequestId, TokenLogprob};
+use crate::engine::serve::timing::round_ms;
+use serde_json::{Map, Value, json};
+
+/// Which route's words an answer is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Chat,
+    Text,
+}
+
+/// What all frames of an answer have in common.
+pub(super) struct Head {
+    pub(super) kind: Kind,
+    id: String,
+    created: u64,
+    model: String,
+}
+
+impl Head {
+    pub(super) fn new(kind: Kind, id: RequestId, model: &str) -> Head {
+        let prefix = if kind == Kind::Chat { "chatcmpl" } else { "cmpl" };
+        let created = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |t| t.as_secs());
+        Head { kind, id: format!("{prefix}-{id}"), created, model: model.to_string() }
+    }
+
+    /// An answer, or with `chunk` a piece of one.
+    pub(super) fn around(&self, chunk: bool, choices: Vec<Value>) -> Map<String, Value> {
+        let object = match (self.kind, chunk) {
+            (Kind::Chat, true) => "chat.completion.chunk",
+            (Kind::Chat, false) => "chat.completion",
+            (Kind::Text, _) => "text_completion",
+        };
+        let mut map = Map::new();
+        map.insert("id".into(), json!(self.id));
+        map.insert("object".into(), json!(object));
+        map.insert("created".into(), json!(self.created));
+        map.insert("model".into(), json!(self.model));
+        map.insert("system_fingerprint".into(), json!(concat!("lanekeeper-", env!("CARGO_PKG_VERSION"))));
+        map.insert("choices".into(), Value::Array(choices));
+        map
+    }
+
+    /// The opening piece of a streamed choice: chats say who speaks.
+    pub(super) fn opening(&self, index: usize) -> Option<Value> {
+        let delta = json!({"role": "assistant", "content": ""});
+        (self.kind == Kind::Chat)
+            .then(|| json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": null}))
+    }
+
+    /// A piece of text of a streamed choice.
+    pub(super) fn piece(&self, index: usize, text: &str, logprobs: Option<Value>) -> Value {
+        match self.kind {
+            Kind::Chat => {
+                json!({"index": index, "delta": {"content": text}, "logprobs": logprobs, "finish_reason": null})
+            }
+            Kind::Text => json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": null}),
+        }
+    }
+
+    /// The closing piece of a streamed choice.
+    pub(super) fn closing(&self, index: usize, finish: FinishReason) -> Value {
+        let finish = reason(finish);
+        match self.kind {
+            Kind::Chat => json!({"index": index, "delta": {}, "logprobs": null, "finish_reason": finish}),
+            Kind::Text => json!({"index": index, "text": "", "logprobs": null, "finish_reason": finish}),
+        }
+    }
+
+    /// A whole choice.
+    pub(super) fn choice(&self, index: usize, text: &str, logprobs: Option<Value>, finish: FinishReason) -> Value {
+        let finish = reason(finish);
+        match self.kind {
+            Kind::Chat => {
+                let message = json!({"role": "assistant", "content": text, "refusal": null});
+                json!({"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish})
+            }
+            Kind::Text => json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish}),
+        }
+    }
+
+    /// Log-probabilities in this route's form; `offset` is where their text starts in the answer, in characters.
+    pub(super) fn logprobs(&self, tokens: &[TokenLogprob], offset: usize) -> Option<Value> {
+        if tokens.is_empty() {
+            return None;
+        }
+        Some(match self.kind {
+            Kind::Chat => json!({"content": tokens.iter().map(chat_logprob).collect::<Vec<_>>(), "refusal": null}),
+            Kind::Text => text_logprobs(tokens, offset),
+        })
+    }
+}
+
+fn reason(finish: FinishReason) -> &'static str {
+    match finish {
+        FinishReason::Stop => "stop",
+        FinishReason::Length => "length",
+    }
+}
+
+fn chat_logprob(token: &TokenLogprob) -> Value {
+    let top = |(_, text, logprob): &(u32, String, f32)| entry(text, *logprob);
+    let mut value = entry(&token.text, token.logprob);
+    value["top_logprobs"] = token.top.iter().map(top).collect();
+    value
+}
+
+fn entry(text: &str, logprob: f32) -> Value {
+    json!({"token": text, "logprob": finite(logprob), "bytes": text.as_bytes()})
+}
+
+fn text_logprobs(tokens: &[TokenLogprob], mut offset: usize) -> Value {
+    let mut offsets = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        offsets.push(offset);
+        offset += token.text.chars().count();
+    }
+    let top = |token: &TokenLogprob| -> Value {
+        token.top.iter().map(|(_, text, logprob)| (text.clone(), json!(finite(*logprob)))).collect::<Map<_, _>>().into()
+    };
+    json!({
+        "tokens": tokens.iter().map(|token| token.text.as_str()).collect::<Vec<_>>(),
+        "token_logprobs": tokens.iter().map(|token| finite(token.logprob)).collect::<Vec<_>>(),
+        "top_logprobs": tokens.iter().map(top).collect::<Vec<_>>(),
+        "text_offset": offsets,
+    })
+}
+
+/// JSON has no infinity: an impossible token gets the value that the OpenAI API gives one.
+fn finite(logprob: f32) -> f32 {
+    if logprob.is_finite() { logprob } else { -9999.0 }
+}
+
+/// Tokens and times of a request, over all its choices.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Totals {
+    pub(super) prompt_tokens: usize,
+    pub(super) completion_tokens: usize,
+    pub(super) times: GenerationTimes,
+}
+
+impl Totals {
+    pub(super) fn new(prompt_tokens: usize) -> Totals {
+        Totals { prompt_tokens, ..Totals::default() }
+    }
+
+    /// A choice has ended. Choices run side by side: the longest of each time is the request's.
+    pub(super) fn add(&mut self, completion_tokens: usize, times: GenerationTimes) {
+        self.completion_tokens += completion_tokens;
+        self.times.queue_ms = self.times.queue_ms.max(times.queue_ms);
+        self.times.prompt_ms = self.times.prompt_ms.max(times.prompt_ms);
+        self.times.predicted_ms = self.times.predicted_ms.max(times.predicted_ms);
+    }
+
+    pub(super) fn usage(&self) -> Value {
+        json!({
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        })
+    }
+
+    pub(super) fn timings(&self) -> Value {
+        let rate = |tokens: usize, ms: f64| (ms > 0.0).then(|| round_ms(tokens as f64 * 1000.0 / ms));
+        json!({
+            "queue_ms": round_ms(self.times.queue_ms),
+            "prompt_n": self.prompt_tokens,
+            "prompt_ms": round_ms(self.times.prompt_ms),
+            "prompt_per_second": rate(self.prompt_tokens, self.times.prompt_ms),
+            "predicted_n": self.completion_tokens,
+            "predicted_ms": round_ms(self.times.predicted_ms),
+            "predicted_per_second": rate(self.completion_tokens, self.times.predicted_ms),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(text: &str, logprob: f32) -> TokenLogprob {
+        TokenLogprob { id: 1, text: text.into(), logprob, top: vec![(1, text.into(), logprob)] }
+    }
+
+    #[test]
+    fn text_logprobs_have_offsets_in_characters() {
+        let head = Head::new(Kind::Text, RequestId(3), "m");
+        let value = head.logprobs(&[token("é", -0.5), token("b", f32::NEG_INFINITY)], 4).unwrap();
+        assert_eq!(
+            value,
+            json!({"tokens": ["é", "b"], "token_logprobs": [-0.5, -9999.0],
+                   "top_logprobs": [{"é": -0.5}, {"b": -9999.0}], "text_offset": [4, 5]})
+        );
+    }
+
+    #[test]
+    fn chat_logprobs_have_bytes() {
+        let head = Head::new(Kind::Chat, RequestId(3), "m");
+        let value = head.logprobs(&[token("é", -0.5)], 0).unwrap();
+        assert_eq!(value["content"][0]["bytes"], json!([195, 169]));
+        assert_eq!(value["content"][0]["top_logprobs"][0]["logprob"], -0.5);
+        assert_eq!(head.logprobs(&[], 0), None);
+    }
+
+    #[test]
+    fn totals_add_tokens_and_keep_the_longest_times() {
+        let mut totals = Totals::new(10);
+        totals.add(4, GenerationTimes { queue_ms: 1.0, prompt_ms: 50.0, predicted_ms: 100.0 });
+        totals.add(6, GenerationTimes { queue_ms: 3.0, prompt_ms: 10.0, predicted_ms: 200.0 });
+        assert_eq!(totals.usage(), json!({"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}));
+        let timings = totals.timings();
+        assert_eq!((&timings["queue_ms"], &timings["prompt_per_second"]), (&json!(3.0), &json!(200.0)));
+        assert_eq!(timings["predicted_per_second"], 50.0);
+        assert_eq!(Totals::new(1).timings()["predicted_per_second"], Value::Null, "unknown is not zero");
+    }
+}

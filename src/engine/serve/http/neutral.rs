@@ -1,0 +1,28 @@
+//! Values of unsupported fields that change nothing, and so may be ignored.
+
+use serde_json::Value;
+
+pub(super) fn empty(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+pub(super) fn empty_text(value: &Value) -> bool {
+    value == ""
+}
+
+pub(super) fn no(value: &Value) -> bool {
+    *value == Value::Bool(false)
+}
+
+pub(super) fn zero(value: &Value) -> bool {
+    value.as_f64() == Some(0.0)
+}
+
+pub(super) fn one(value: &Value) -> bool {
+    value.as_f64() == Some(1.0)
+}
+
+/// No value is harmless: the field must be absent.
+pub(super) fn never(_: &Value) -> bool {
+    false
+}
