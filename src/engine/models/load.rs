@@ -2,18 +2,36 @@
 
 use super::backend::Backend;
 use super::backend::candle::CandleBackend;
-use super::{LoadedModel, ModelError, llama};
+use super::backend::cpu::CpuBackend;
+use super::kernels::Compute;
+use super::{LoadedModel, ModelError, bert, llama};
 use crate::profile::{DeviceChoice, Family, FileRole, ModelProfile};
 use candle_core::Device;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+/// The threads of CPU work: one set for all models of the process, so that two models never ask for more than the cores
+/// there are.
+static CPU: OnceLock<Compute> = OnceLock::new();
+
+/// Sets the number of threads for CPU work. To be called before the first model is loaded; later calls change nothing.
+pub fn set_cpu_threads(threads: usize) {
+    CPU.get_or_init(|| Compute::new(threads.max(1)));
+}
+
+fn cpu_compute() -> Compute {
+    let cores = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    CPU.get_or_init(|| Compute::new(cores())).clone()
+}
 
 /// Loads the model of `profile` from its files. Takes seconds and as much memory as the weights: call it on the thread
 /// that will run the model.
 pub fn load(profile: &ModelProfile, files: &BTreeMap<FileRole, PathBuf>) -> Result<LoadedModel, ModelError> {
-    let backend = CandleBackend::new(device(profile.device)?);
-    load_on(profile, files, Arc::new(backend))
+    match device(profile.device)? {
+        Device::Cpu => load_on(profile, files, Arc::new(CpuBackend::with_compute(cpu_compute()))),
+        device => load_on(profile, files, Arc::new(CandleBackend::new(device))),
+    }
 }
 
 fn load_on<B: Backend>(
@@ -28,6 +46,7 @@ fn load_on<B: Backend>(
             })?;
             llama::load(file(profile, files, FileRole::Weights)?, settings, backend)
         }
+        Family::Bert => bert::load(profile, files, backend, &mut |_| {}),
         family => Err(ModelError::Other(format!("family {} cannot be loaded by this build", family.name()))),
     }
 }

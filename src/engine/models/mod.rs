@@ -6,11 +6,13 @@
 
 pub mod api;
 pub mod backend;
+pub mod bert;
 pub mod chat;
 pub mod gguf;
 pub mod kernels;
 pub mod llama;
 mod load;
+pub mod safetensors;
 pub mod sampler;
 pub mod stream_text;
 
@@ -19,4 +21,4 @@ pub use api::{
     SpeechFront, TextEncoder, TextFront, TranscribeOptions, TranscribeSession, Transcriber, WindowReport, Word,
 };
 pub use chat::ChatMessage;
-pub use load::load;
+pub use load::{load, set_cpu_threads};
