@@ -260,6 +260,9 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
+    /// Plain loops all through: a closure that the compiler leaves out of line would be built without the instruction
+    /// set.
+    ///
     /// Leaves the results, `[queries, head_dim in whole tiles]`, at the start of `scratch`.
     ///
     /// # Safety
@@ -272,19 +275,22 @@ impl Block<'_> {
         let shortest = self.queries.iter().map(|q| q.seen).min().unwrap_or(0);
         let tiles = longest.div_ceil(TILE);
         let row = tiles * TILE;
-        let need = count * (dims + d + row) + TILE * d;
+        let need = count * (dims + d + row + 1) + TILE * d;
         if scratch.len() < need {
             scratch.resize(need, 0.0);
         }
         let (sums, rest) = scratch.split_at_mut(count * dims);
         let (queries, rest) = rest.split_at_mut(count * d);
         let (scores, rest) = rest.split_at_mut(count * row);
+        let (totals, rest) = rest.split_at_mut(count);
         let tile_of_rows = &mut rest[..TILE * d];
 
         // The scale goes into the queries: one product per dimension instead of one per key.
         let scale = 1.0 / (d as f32).sqrt();
         for (to, query) in queries.chunks_exact_mut(d).zip(self.queries) {
-            to.iter_mut().zip(&self.q[query.at..][..d]).for_each(|(to, v)| *to = v * scale);
+            for (to, v) in to.iter_mut().zip(&self.q[query.at..][..d]) {
+                *to = v * scale;
+            }
         }
         for tile in 0..tiles {
             let keys: &[f32] = match self.keys {
@@ -311,11 +317,9 @@ impl Block<'_> {
             let last = tile * self.values.tile_step + longest.saturating_sub(1) * self.values.step;
             assert!(last + TILE <= self.values.from.len(), "values of {longest} positions");
         }
-        let totals: Vec<f32> = scores
-            .chunks_exact_mut(row)
-            .zip(self.queries)
-            .map(|(scores, query)| softmax::<M>(&mut scores[..query.seen]))
-            .collect();
+        for ((scores, query), total) in scores.chunks_exact_mut(row).zip(self.queries).zip(totals.iter_mut()) {
+            *total = softmax::<M>(&mut scores[..query.seen]);
+        }
         for tile in 0..dims / TILE {
             let values = |i: usize| self.values.from[tile * self.values.tile_step + i * self.values.step..].as_ptr();
             let step = self.values.step;
@@ -350,8 +354,10 @@ impl Block<'_> {
             }
         }
         for (sums, total) in sums.chunks_exact_mut(dims).zip(totals) {
-            let scale = 1.0 / total;
-            sums.iter_mut().for_each(|v| *v *= scale);
+            let scale = 1.0 / *total;
+            for v in sums {
+                *v *= scale;
+            }
         }
     }
 }

@@ -154,8 +154,10 @@ unsafe fn block_rows<S: Simd, const R: usize>(task: &Task<'_>, q: &Quantized, ti
                         let dots = S::dot4::<R>(quants.add(b * BYTES4 + 4 * lane), x.map(|p| p.add(b * BLOCK)));
                         for ((acc, dots), info) in acc.iter_mut().zip(dots).zip(info) {
                             let info = &*info.add(b);
-                            *acc = S::fma(S::to_float(dots), S::mul(scale, S::splat(info.scale)), *acc);
-                            *acc = S::fma(min, S::splat(info.sum), *acc);
+                            // One addition in the chain from block to block; the rest overlaps.
+                            let least = S::mul(min, S::splat(info.sum));
+                            let scale = S::mul(scale, S::splat(info.scale));
+                            *acc = S::add(S::fma(S::to_float(dots), scale, least), *acc);
                         }
                     }
                     for (out, acc) in out.iter_mut().zip(acc) {

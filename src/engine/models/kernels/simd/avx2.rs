@@ -48,6 +48,12 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn add(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: registers only.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn mul(a: __m256, b: __m256) -> __m256 {
         // SAFETY: registers only.
         unsafe { _mm256_mul_ps(a, b) }

@@ -48,6 +48,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn add(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: registers only.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn mul(a: __m512, b: __m512) -> __m512 {
         // SAFETY: registers only.
         unsafe { _mm512_mul_ps(a, b) }

@@ -108,6 +108,7 @@ pub(super) trait Simd {
     unsafe fn load_f16(p: *const u16) -> Self::F;
     /// Writes `LANES` values at `p`.
     unsafe fn store(p: *mut f32, v: Self::F);
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F;
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F;
     /// `a · b + c`, rounded once.
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;

@@ -40,6 +40,11 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn add(a: Self::F, b: Self::F) -> Self::F {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+
+    #[inline(always)]
     unsafe fn mul(a: Self::F, b: Self::F) -> Self::F {
         std::array::from_fn(|i| a[i] * b[i])
     }
