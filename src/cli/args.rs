@@ -68,5 +68,10 @@ pub enum Command {
     Rerank(super::rerank::RerankArgs),
     Chat(super::chat::ChatArgs),
     Complete(super::complete::CompleteArgs),
+    Check(super::check::CheckArgs),
+    Profile(super::profile::ProfileArgs),
     Completions(super::completions::CompletionsArgs),
+    Man(super::man::ManArgs),
+    #[command(hide = true)]
+    Generate(super::generate::GenerateArgs),
 }

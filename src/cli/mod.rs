@@ -8,18 +8,23 @@
 mod args;
 mod cancel;
 mod chat;
+mod check;
 mod complete;
 mod completions;
 mod context;
 mod duration;
 mod embed;
 mod error;
+mod generate;
 mod generation;
 mod input;
 mod lanes;
+mod man;
 mod models;
 mod noun;
+mod pages;
 mod print;
+mod profile;
 mod requests;
 mod rerank;
 mod status;
@@ -74,7 +79,11 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Rerank(args) => rerank::run(context, args),
         Command::Chat(args) => chat::run(context, args),
         Command::Complete(args) => complete::run(context, args),
+        Command::Check(args) => check::run(context, args),
+        Command::Profile(args) => profile::run(context, args),
         Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(context, args),
+        Command::Generate(args) => generate::run(context, args),
     }
 }
 

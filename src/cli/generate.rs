@@ -1,0 +1,52 @@
+//! `lanekeeper generate`, hidden: writes the files that are made from definitions and committed.
+
+use super::context::Context;
+use super::error::{CliError, CliResult};
+use super::{man, pages};
+use crate::control::Snapshot;
+use crate::profile::{ProfileKind, schema};
+use clap::Args;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Write manual pages and schemas into folders.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// Folder for the manual pages (man/ of the source tree).
+    #[arg(long, value_name = "DIR")]
+    man: Option<PathBuf>,
+    /// Folder for the JSON schemas (docs/schema/ of the source tree).
+    #[arg(long, value_name = "DIR")]
+    schema: Option<PathBuf>,
+}
+
+pub fn run(context: &Context, args: &GenerateArgs) -> CliResult {
+    if args.man.is_none() && args.schema.is_none() {
+        return Err(CliError::usage("nothing to write").hint("give --man DIR, --schema DIR, or both"));
+    }
+    if let Some(folder) = &args.man {
+        let pages = pages::all();
+        pages.iter().try_for_each(|page| man::write_page(folder, page))?;
+        context.out.note(&format!("{} pages in {}", pages.len(), folder.display()));
+    }
+    if let Some(folder) = &args.schema {
+        std::fs::create_dir_all(folder).map_err(|e| CliError::file(folder, "make", &e))?;
+        for (name, schema) in schemas() {
+            write(&folder.join(name), &schema)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every published schema with its file name.
+fn schemas() -> Vec<(&'static str, Value)> {
+    vec![
+        ("snapshot.json", schemars::schema_for!(Snapshot).to_value()),
+        ("profile-box.json", schema(ProfileKind::Box)),
+        ("profile-model.json", schema(ProfileKind::Model)),
+    ]
+}
+
+fn write(path: &Path, schema: &Value) -> CliResult {
+    std::fs::write(path, format!("{schema:#}\n")).map_err(|e| CliError::file(path, "write", &e))
+}

@@ -1,0 +1,67 @@
+//! Manual pages, made from the definitions they document: the command line, the profile's keys, the exit codes and the
+//! console's keys. `lanekeeper man` shows them, the hidden `generate` writes them to files, and a test compares those
+//! with the committed ones.
+
+mod commands;
+mod topics;
+
+/// The date in every page: that of the release, so that pages made again are the same.
+const DATE: &str = "2026-11-29";
+/// Name of the manual, in the middle of each page's head.
+const MANUAL: &str = "Lanekeeper Manual";
+
+/// A manual page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// `lanekeeper-status`.
+    pub name: String,
+    /// 1 commands, 5 file formats, 7 topics.
+    pub section: u8,
+    /// The page in roff.
+    pub roff: String,
+}
+
+impl Page {
+    /// `lanekeeper-status.1`.
+    pub fn file_name(&self) -> String {
+        format!("{}.{}", self.name, self.section)
+    }
+}
+
+/// All pages, the main one first.
+pub fn all() -> Vec<Page> {
+    let mut pages = commands::pages();
+    pages.extend(topics::pages());
+    pages
+}
+
+/// `LANEKEEPER 0.1.0`-style source field of the pages' heads.
+fn source() -> String {
+    format!("lanekeeper {}", env!("CARGO_PKG_VERSION"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_names_of_their_own_and_the_parts_that_readers_expect() {
+        let pages = all();
+        let mut names: Vec<String> = pages.iter().map(Page::file_name).collect();
+        assert_eq!(names[0], "lanekeeper.1");
+        for wanted in
+            ["lanekeeper-status.1", "lanekeeper-profile-check.1", "lanekeeper-profile.5", "lanekeeper-exit-codes.7"]
+        {
+            assert!(names.iter().any(|n| n == wanted), "{wanted}");
+        }
+        assert!(!names.iter().any(|n| n.contains("generate")), "hidden commands have no page");
+        for page in &pages {
+            assert!(page.roff.contains(".SH NAME"), "{}", page.file_name());
+            assert!(!page.roff.contains('\u{1b}'), "{}", page.file_name());
+        }
+        names.sort();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,134 @@
+//! Pages that are not about one command: the profile format and the exit codes.
+
+use super::{DATE, MANUAL, Page, source};
+use crate::control::ExitCode;
+use crate::profile::keys::{BOX, Key, MODEL};
+use crate::profile::{ALIASES, Family, RESERVED, variable};
+use clap_mangen::roff::{Roff, bold, italic, roman};
+
+pub fn pages() -> Vec<Page> {
+    vec![profile(), exit_codes()]
+}
+
+/// A page's head and NAME.
+fn begin(name: &str, section: u8, about: &str) -> Roff {
+    let mut roff = Roff::default();
+    roff.control("TH", [name, &section.to_string(), DATE, &source(), MANUAL]);
+    roff.control("SH", ["NAME"]);
+    roff.text([roman(format!("{name} - {about}"))]);
+    roff
+}
+
+fn end(name: &str, section: u8, roff: &Roff) -> Page {
+    Page { name: name.to_string(), section, roff: roff.to_roff() }
+}
+
+fn exit_codes() -> Page {
+    let name = "lanekeeper-exit-codes";
+    let mut roff = begin(name, 7, "how lanekeeper commands end");
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([roman("Every command ends with one of these codes. Scripts may rely on them.")]);
+    for code in ExitCode::ALL {
+        roff.control("TP", []);
+        roff.text([bold(code.code().to_string())]);
+        roff.text([roman(sentence(code.meaning()))]);
+    }
+    roff.control("PP", []);
+    roff.text([roman(
+        "When the reader of the output goes away, as in a pipe to head, a command ends with 0 and says nothing. \
+         With several files or requests, the first failure decides the code; the others are still worked on.",
+    )]);
+    see_also(&mut roff, &["lanekeeper"]);
+    end(name, 7, &roff)
+}
+
+fn profile() -> Page {
+    let name = "lanekeeper-profile";
+    let mut roff = begin(name, 5, "what a box serves and how");
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([
+        roman("A profile is a YAML file. A "),
+        italic("box profile"),
+        roman(" says what one machine serves; a "),
+        italic("model profile"),
+        roman(" says where a model comes from and how it is run. A box lists models by name, by path, or in place."),
+    ]);
+    roff.control("PP", []);
+    roff.text([roman(
+        "Values are layered, and the later layer wins: built-in default, extended profile, profile, environment \
+         variable, command line (--set KEY=VALUE). lanekeeper profile show NAME tells for every value which layer it \
+         came from. An unknown key, variable or value is refused with its place and the nearest known name.",
+    )]);
+    roff.control("PP", []);
+    roff.text([roman(
+        "A name is looked for in the user's folder ($XDG_CONFIG_HOME/lanekeeper/profiles, with the folders boxes and \
+         models) and then among the shipped profiles. Anything with a slash, or that ends in .yaml, is a path.",
+    )]);
+    roff.control("SH", ["EXAMPLE"]);
+    roff.control("nf", []);
+    roff.text([roman(
+        "name: desk\nmodels:\n  - whisper-tiny-en\n  - extends: smollm2-135m\n    id: chat\n    \
+         generation:\n      slots: 2\nlisten:\n  http: 127.0.0.1:8741\nlimits:\n  audio_bytes: 64Mi",
+    )]);
+    roff.control("fi", []);
+    roff.control("SH", ["BOX KEYS"]);
+    keys(&mut roff, BOX);
+    roff.control("SH", ["MODEL KEYS"]);
+    roff.text([roman("In a box, from the environment and on the command line these stand under models.ID.")]);
+    keys(&mut roff, MODEL);
+    roff.control("SH", ["ENVIRONMENT"]);
+    roff.text([
+        roman(
+            "Each key that may be set from outside has a variable: its path in capitals, with the prefix LANEKEEPER_. ",
+        ),
+        roman(format!("For example {} sets listen.http, and ", variable("listen.http"))),
+        roman(format!("{} sets wait_ms of the model minilm-l6.", variable("models.minilm-l6.wait_ms"))),
+    ]);
+    roff.control("PP", []);
+    roff.text([roman(format!("These variables are not keys of a profile: {}.", RESERVED.join(", ")))]);
+    roff.control("PP", []);
+    roff.text([roman("Names of another system that are read as aliases, for every model that batches:")]);
+    for (alias, key) in ALIASES {
+        roff.control("TP", []);
+        roff.text([bold(*alias)]);
+        roff.text([roman(*key)]);
+    }
+    see_also(&mut roff, &["lanekeeper", "lanekeeper-serve", "lanekeeper-profile"]);
+    end(name, 5, &roff)
+}
+
+fn keys(roff: &mut Roff, table: &[Key]) {
+    for key in table {
+        roff.control("TP", []);
+        let default = match key.default {
+            Some("") | None => String::new(),
+            Some(default) => format!(" (default {default})"),
+        };
+        roff.text([bold(key.path), roman(default)]);
+        let only = match key.only {
+            [] => String::new(),
+            families => {
+                let names: Vec<&str> = families.iter().map(|f: &Family| f.name()).collect();
+                format!(" Only for {}.", names.join(" and "))
+            }
+        };
+        roff.text([roman(format!("{}{only}", key.doc))]);
+    }
+}
+
+fn see_also(roff: &mut Roff, names: &[&str]) {
+    roff.control("SH", ["SEE ALSO"]);
+    for (i, name) in names.iter().enumerate() {
+        let comma = if i + 1 < names.len() { "(1)," } else { "(1)" };
+        roff.text([bold(*name), roman(comma)]);
+    }
+}
+
+/// With a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) => format!("{}{}.", first.to_uppercase(), chars.as_str()),
+        None => String::new(),
+    }
+}
