@@ -58,6 +58,8 @@ pub enum OutputFormat {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    Serve(super::serve::ServeArgs),
+    Top(super::top::TopArgs),
     Status(super::status::StatusArgs),
     Models(super::models::ModelsArgs),
     Lanes(super::lanes::LanesArgs),
@@ -69,6 +71,7 @@ pub enum Command {
     Chat(super::chat::ChatArgs),
     Complete(super::complete::CompleteArgs),
     Check(super::check::CheckArgs),
+    Pull(super::pull::PullArgs),
     Profile(super::profile::ProfileArgs),
     Completions(super::completions::CompletionsArgs),
     Man(super::man::ManArgs),

@@ -15,19 +15,24 @@ mod context;
 mod duration;
 mod embed;
 mod error;
+mod fetch;
 mod generate;
 mod generation;
 mod input;
 mod lanes;
+mod log;
 mod man;
 mod models;
 mod noun;
 mod pages;
 mod print;
 mod profile;
+mod pull;
 mod requests;
 mod rerank;
+mod serve;
 mod status;
+mod top;
 mod transcribe;
 
 pub use args::{Cli, Command, Globals, OutputFormat};
@@ -69,6 +74,8 @@ fn run(cli: Cli) -> ExitCode {
 
 fn dispatch(context: &Context, command: &Command) -> CliResult {
     match command {
+        Command::Serve(args) => serve::run(context, args),
+        Command::Top(args) => top::run(context, args),
         Command::Status(args) => status::run(context, args),
         Command::Models(args) => models::run(context, args),
         Command::Lanes(args) => lanes::run(context, args),
@@ -80,6 +87,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Chat(args) => chat::run(context, args),
         Command::Complete(args) => complete::run(context, args),
         Command::Check(args) => check::run(context, args),
+        Command::Pull(args) => pull::run(context, args),
         Command::Profile(args) => profile::run(context, args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(context, args),

@@ -17,11 +17,11 @@ pub fn pages() -> Vec<Page> {
 fn add(command: &Command, pages: &mut Vec<Page>) {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_string();
     let mut bytes = Vec::new();
-    let man = Man::new(command.clone()).date(DATE).source(source()).manual(MANUAL);
+    let man = Man::new(command.clone()).title(name.to_uppercase()).date(DATE).source(source()).manual(MANUAL);
     man.render(&mut bytes).expect("writing to memory does not fail");
     let mut roff = String::from_utf8(bytes).expect("the generator writes the text it was given");
     roff.push_str(&see_also(&name));
-    pages.push(Page { name, section: 1, roff });
+    pages.push(Page { name, section: 1, roff: super::tidy(&roff) });
     for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
         add(sub, pages);
     }

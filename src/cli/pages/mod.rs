@@ -40,9 +40,66 @@ fn source() -> String {
     format!("lanekeeper {}", env!("CARGO_PKG_VERSION"))
 }
 
+/// Longest line of text in a page's source.
+const LINE: usize = 78;
+
+/// Roff as people would write it: no vertical space beside vertical space, no blanks at line ends, filled text in short
+/// lines. What is shown stays the same.
+fn tidy(roff: &str) -> String {
+    let lines: Vec<&str> = roff.lines().map(str::trim_end).collect();
+    let mut out = String::new();
+    let mut filled = true;
+    for (i, line) in lines.iter().enumerate() {
+        let beside = |j: Option<usize>| j.and_then(|j| lines.get(j)).is_some_and(|l| *l == ".sp");
+        if *line == ".br" && (beside(i.checked_sub(1)) || beside(Some(i + 1))) {
+            continue;
+        }
+        match *line {
+            ".nf" => filled = false,
+            ".fi" => filled = true,
+            _ => {}
+        }
+        if filled && !line.starts_with(['.', '\'']) {
+            wrap(line, &mut out);
+        } else {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Breaks a line of filled text at blanks; no new line may begin like a request.
+fn wrap(line: &str, out: &mut String) {
+    let mut width = 0;
+    for word in line.split(' ').filter(|w| !w.is_empty()) {
+        let fits = width + 1 + word.len() <= LINE;
+        if width > 0 && (fits || word.starts_with(['.', '\''])) {
+            out.push(' ');
+            width += 1;
+        } else if width > 0 {
+            out.push('\n');
+            width = 0;
+        }
+        out.push_str(word);
+        width += word.len();
+    }
+    out.push('\n');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tidying_keeps_words_and_requests() {
+        let long = "word ".repeat(30);
+        let tidied = tidy(&format!(".TP\n{long}\n.br\n.sp\n.nf\n  kept   as it is\n.fi\n"));
+        assert_eq!(tidied.matches("word").count(), 30);
+        assert!(tidied.lines().all(|l| l.len() <= LINE && l == l.trim_end()));
+        assert!(tidied.contains("\n.sp\n") && !tidied.contains(".br"));
+        assert!(tidied.contains("\n  kept   as it is\n"));
+    }
 
     #[test]
     fn pages_have_names_of_their_own_and_the_parts_that_readers_expect() {

@@ -4,23 +4,24 @@ use super::{DATE, MANUAL, Page, source};
 use crate::control::ExitCode;
 use crate::profile::keys::{BOX, Key, MODEL};
 use crate::profile::{ALIASES, Family, RESERVED, variable};
+use crate::tui::key_docs;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
 pub fn pages() -> Vec<Page> {
-    vec![profile(), exit_codes()]
+    vec![profile(), exit_codes(), keys_of_console()]
 }
 
 /// A page's head and NAME.
 fn begin(name: &str, section: u8, about: &str) -> Roff {
     let mut roff = Roff::default();
-    roff.control("TH", [name, &section.to_string(), DATE, &source(), MANUAL]);
+    roff.control("TH", [name.to_uppercase().as_str(), &section.to_string(), DATE, &source(), MANUAL]);
     roff.control("SH", ["NAME"]);
     roff.text([roman(format!("{name} - {about}"))]);
     roff
 }
 
 fn end(name: &str, section: u8, roff: &Roff) -> Page {
-    Page { name: name.to_string(), section, roff: roff.to_roff() }
+    Page { name: name.to_string(), section, roff: super::tidy(&roff.to_roff()) }
 }
 
 fn exit_codes() -> Page {
@@ -39,6 +40,20 @@ fn exit_codes() -> Page {
          With several files or requests, the first failure decides the code; the others are still worked on.",
     )]);
     see_also(&mut roff, &["lanekeeper"]);
+    end(name, 7, &roff)
+}
+
+fn keys_of_console() -> Page {
+    let name = "lanekeeper-keys";
+    let mut roff = begin(name, 7, "the keys of the console");
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([roman("These keys work in lanekeeper top. In the console, ? lists those that work where you are.")]);
+    for key in key_docs() {
+        roff.control("TP", []);
+        roff.text([bold(&key.keys), roman(format!(" ({})", key.places))]);
+        roff.text([roman(key.doc)]);
+    }
+    see_also(&mut roff, &["lanekeeper-top"]);
     end(name, 7, &roff)
 }
 

@@ -1,0 +1,100 @@
+//! `lanekeeper serve`.
+
+use super::context::Context;
+use super::error::{CliError, CliResult};
+use super::fetch;
+use super::log::{self, LogArgs};
+use crate::control::ExitCode;
+use crate::control::snapshot::ModelState;
+use crate::engine::runtime::Engine;
+use crate::engine::serve::{Ended, Options, Server};
+use crate::profile::{Env, load_box};
+use crate::pull::Verify;
+use clap::Args;
+
+/// Serve the models of a profile until told to stop.
+///
+/// Missing model files are pulled first. The doors are an OpenAI-style HTTP API and a control socket for this user. The
+/// first SIGTERM or SIGINT drains: running work ends, queued and new work is answered 503, and the exit code is 0; a
+/// second signal ends at once.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Box profile, by name or path.
+    #[arg(
+        short,
+        long,
+        value_name = "PROFILE",
+        env = "LANEKEEPER_PROFILE",
+        hide_env_values = true,
+        default_value = "demo"
+    )]
+    profile: String,
+    /// Listen here instead of where the profile says; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Set a value of the profile; see lanekeeper-profile(5) for the keys.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Fetch nothing: fail when a model file is missing.
+    #[arg(long)]
+    offline: bool,
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+pub fn run(context: &Context, args: &ServeArgs) -> CliResult {
+    log::start(&context.out, &args.log)?;
+    let mut set = args.set.clone();
+    if let Some(address) = &args.listen {
+        set.push(format!("listen.http={address}"));
+    }
+    let resolved = load_box(&args.profile, &Env::from_process(), &set)?;
+    for warning in &resolved.warnings {
+        context.out.warn(warning);
+    }
+    let profile = resolved.value;
+    let (files, _) = fetch::models(&context.out, &profile.models, args.offline, Verify::Stamp)?;
+    doors_runtime()?.block_on(async {
+        let options = Options::from_profile(&profile)?;
+        let engine = Engine::start(profile, files)?;
+        let server = Server::bind(engine.clone(), options).await?;
+        let ready = format!("ready: http://{} and {}", server.address(), server.socket().display());
+        tokio::select! {
+            ended = server.run_until_signalled() => match ended? {
+                Ended::Drained => Ok(()),
+                Ended::Aborted => Err(CliError::Silent(ExitCode::Interrupted)),
+            },
+            failure = failure_to_load(&engine, || context.out.note(&ready)) => Err(failure),
+        }
+    })
+}
+
+/// Threads for doors, control and timers; models have threads of their own.
+pub fn doors_runtime() -> CliResult<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("doors")
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::new(ExitCode::Internal, format!("cannot start the async runtime: {e}")))
+}
+
+/// Resolves when a model fails to load: an engine that cannot serve what its profile says does not pretend to. When all
+/// have loaded it calls `ready` and never resolves.
+pub async fn failure_to_load(engine: &Engine, ready: impl FnOnce()) -> CliError {
+    engine.loaded().await;
+    let snapshot = engine.snapshot();
+    let failed = snapshot.models.iter().find_map(|m| match &m.state {
+        ModelState::Failed { why } => Some((m.id.clone(), why.clone())),
+        _ => None,
+    });
+    match failed {
+        Some((id, why)) => CliError::new(ExitCode::Refused, format!("{id} cannot be served: {why}")).hint(format!(
+            "`lanekeeper pull --verify {id}` checks its files; `lanekeeper profile show {id}` its settings"
+        )),
+        None => {
+            ready();
+            std::future::pending().await
+        }
+    }
+}
