@@ -59,6 +59,7 @@ pub enum OutputFormat {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(super::serve::ServeArgs),
+    Demo(super::demo::DemoArgs),
     Top(super::top::TopArgs),
     Status(super::status::StatusArgs),
     Models(super::models::ModelsArgs),
@@ -73,6 +74,8 @@ pub enum Command {
     Check(super::check::CheckArgs),
     Pull(super::pull::PullArgs),
     Profile(super::profile::ProfileArgs),
+    Doctor(super::doctor::DoctorArgs),
+    Bench(super::bench::BenchArgs),
     Completions(super::completions::CompletionsArgs),
     Man(super::man::ManArgs),
     #[command(hide = true)]

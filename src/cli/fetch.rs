@@ -4,12 +4,15 @@ use super::error::{CliError, CliResult};
 use super::print::Out;
 use super::print::text::{bytes, neutral};
 use crate::control::ExitCode;
-use crate::engine::runtime::engine::ModelFiles;
 use crate::profile::{Env, FileRole, ModelProfile};
 use crate::pull::{PullError, PullEvent, PullOptions, Verify, pull};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+/// The files of each model, by id.
+pub type ModelFiles = BTreeMap<String, BTreeMap<FileRole, PathBuf>>;
 
 /// A file that is there now.
 #[derive(Debug, Clone, Serialize)]

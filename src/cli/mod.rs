@@ -6,12 +6,15 @@
 //! a reader that goes away is success.
 
 mod args;
+mod bench;
 mod cancel;
 mod chat;
 mod check;
 mod complete;
 mod completions;
 mod context;
+mod demo;
+mod doctor;
 mod duration;
 mod embed;
 mod error;
@@ -75,6 +78,7 @@ fn run(cli: Cli) -> ExitCode {
 fn dispatch(context: &Context, command: &Command) -> CliResult {
     match command {
         Command::Serve(args) => serve::run(context, args),
+        Command::Demo(args) => demo::run(context, args),
         Command::Top(args) => top::run(context, args),
         Command::Status(args) => status::run(context, args),
         Command::Models(args) => models::run(context, args),
@@ -89,6 +93,8 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Check(args) => check::run(context, args),
         Command::Pull(args) => pull::run(context, args),
         Command::Profile(args) => profile::run(context, args),
+        Command::Doctor(args) => doctor::run(context, args),
+        Command::Bench(args) => bench::run(context, args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(context, args),
         Command::Generate(args) => generate::run(context, args),

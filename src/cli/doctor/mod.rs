@@ -1,0 +1,129 @@
+//! `lanekeeper doctor`: what stands in the way here, and what to do about it.
+
+mod checks;
+
+use super::context::Context;
+use super::error::{CliError, CliResult};
+use super::print::text::neutral;
+use super::print::{TableStyle, Tone};
+use crate::client::socket_folder;
+use crate::control::ExitCode;
+use crate::profile::{Env, load_box};
+use crate::pull::{PullOptions, Verify};
+use clap::Args;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Check this machine: Python for pulls, cache, memory, kernels, port, socket folder, terminal, model files, engine.
+///
+/// Each finding is ok, a warning or a failure, with a way out; the exit code is 8 if something failed.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Box profile whose files and listeners are checked.
+    #[arg(
+        short,
+        long,
+        value_name = "PROFILE",
+        env = "LANEKEEPER_PROFILE",
+        hide_env_values = true,
+        default_value = "demo"
+    )]
+    profile: String,
+    /// Hash the model files instead of trusting their size and time.
+    #[arg(long)]
+    verify: bool,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub check: &'static str,
+    pub grade: Grade,
+    pub detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub way_out: Option<String>,
+}
+
+impl Finding {
+    pub fn ok(check: &'static str, detail: impl Into<String>) -> Finding {
+        Finding { check, grade: Grade::Ok, detail: detail.into(), way_out: None }
+    }
+
+    pub fn warn(check: &'static str, detail: impl Into<String>, way_out: impl Into<String>) -> Finding {
+        Finding { check, grade: Grade::Warn, detail: detail.into(), way_out: Some(way_out.into()) }
+    }
+
+    pub fn fail(check: &'static str, detail: impl Into<String>, way_out: impl Into<String>) -> Finding {
+        Finding { check, grade: Grade::Fail, detail: detail.into(), way_out: Some(way_out.into()) }
+    }
+}
+
+pub fn run(context: &Context, args: &DoctorArgs) -> CliResult {
+    let env = Env::from_process();
+    let options = PullOptions::from_env(&env);
+    let folder = socket_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+    let mut findings = vec![checks::machine(), checks::kernels(), checks::cache(&options.cache_dir)];
+    findings.extend(checks::python(&options.python));
+    findings.push(checks::sockets(&folder));
+    findings.extend(checks::terminal(&env, context.out.terminal));
+    let engine = engine(context);
+    match load_box(&args.profile, &env, &[]) {
+        Ok(resolved) => {
+            findings.push(checks::profile(&args.profile, &resolved.value, &resolved.warnings));
+            let verify = if args.verify { Verify::Full } else { Verify::Stamp };
+            findings.extend(checks::files(&resolved.value, &options, verify));
+            findings.push(checks::port(resolved.value.listen.http, engine.grade == Grade::Ok));
+        }
+        Err(errors) => findings.push(Finding::fail("profile", errors.to_string(), "mend the profile")),
+    }
+    findings.push(engine);
+    context.out.result(&findings, |out, style| findings.iter().try_for_each(|f| line(f, out, style)))?;
+    if findings.iter().any(|f| f.grade == Grade::Fail) {
+        return Err(CliError::Silent(ExitCode::Unhealthy));
+    }
+    Ok(())
+}
+
+/// Whether an engine answers. None at all is fine unless one was named.
+fn engine(context: &Context) -> Finding {
+    let asked = context.client().and_then(|client| {
+        context.block_on(async {
+            let snapshot = client.snapshot().await?;
+            Ok(format!("`{}` is {} at {}", snapshot.node, snapshot.state.name(), client.target()))
+        })
+    });
+    match asked {
+        Ok(detail) => Finding::ok("engine", detail),
+        Err(CliError::Failed { message, .. }) if context.globals.engine.is_some() => {
+            Finding::fail("engine", message, "is it running, and is --engine right?")
+        }
+        Err(CliError::Failed { code: ExitCode::Denied, message, .. }) => {
+            Finding::warn("engine", message, "give its key with --key-file or LANEKEEPER_KEY")
+        }
+        Err(_) => Finding::ok("engine", "none is running (`lanekeeper serve` starts one)"),
+    }
+}
+
+fn line(finding: &Finding, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
+    let (word, tone) = match finding.grade {
+        Grade::Ok => ("ok", Tone::Good),
+        Grade::Warn => ("warn", Tone::Warn),
+        Grade::Fail => ("FAIL", Tone::Bad),
+    };
+    let word = tone.paint(&format!("{word:<4}"), style.colour);
+    writeln!(out, "{word}  {}: {}", finding.check, neutral(&finding.detail))?;
+    match &finding.way_out {
+        Some(way_out) => writeln!(out, "      {}", neutral(way_out)),
+        None => Ok(()),
+    }
+}
