@@ -1,11 +1,11 @@
 //! From a model's files to a loaded model, by family, on the device that its profile names.
 
-use super::backend::Backend;
 use super::backend::candle::CandleBackend;
 use super::backend::cpu::CpuBackend;
+use super::backend::{Backend, Precision};
 use super::kernels::Compute;
-use super::{LoadedModel, ModelError, bert, llama};
-use crate::profile::{DeviceChoice, Family, FileRole, ModelProfile};
+use super::{LoadedModel, ModelError, bert, llama, whisper};
+use crate::profile::{DType, DeviceChoice, Family, FileRole, ModelProfile};
 use candle_core::Device;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,22 @@ fn load_on<B: Backend>(
             llama::load(file(profile, files, FileRole::Weights)?, settings, backend)
         }
         Family::Bert => bert::load(profile, files, backend, &mut |_| {}),
-        family => Err(ModelError::Other(format!("family {} cannot be loaded by this build", family.name()))),
+        Family::Whisper => whisper::load(
+            file(profile, files, FileRole::Weights)?,
+            file(profile, files, FileRole::Tokenizer)?,
+            files.get(&FileRole::Config).map(PathBuf::as_path),
+            precision(profile.dtype),
+            backend,
+            &mut |_| {},
+        ),
+    }
+}
+
+/// How a speech model's floats are held.
+fn precision(dtype: DType) -> Precision {
+    match dtype {
+        DType::Int8 => Precision::Int8,
+        _ => Precision::AsIs,
     }
 }
 

@@ -15,6 +15,7 @@ mod load;
 pub mod safetensors;
 pub mod sampler;
 pub mod stream_text;
+pub mod whisper;
 
 pub use api::{
     CausalLm, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront, Segment,

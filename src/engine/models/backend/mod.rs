@@ -119,6 +119,17 @@ pub trait Backend: Send + Sync + 'static {
     /// `x + y`.
     fn add(&self, x: Self::Mat, y: &Self::Mat) -> Result<Self::Mat, ModelError>;
     fn gather_rows(&self, x: &Self::Mat, rows: &[usize]) -> Result<Self::Mat, ModelError>;
+    /// The rows of all parts, one part after the other. The parts have equal widths; at least one is given.
+    fn concat_rows(&self, parts: Vec<Self::Mat>) -> Result<Self::Mat, ModelError> {
+        let mut rows = 0;
+        let mut data = Vec::new();
+        for part in &parts {
+            rows += self.rows(part);
+            data.append(&mut self.download(part)?);
+        }
+        let cols = data.len().checked_div(rows).unwrap_or(0);
+        self.upload(rows, cols, data)
+    }
     /// The same columns of every row.
     fn columns(&self, x: &Self::Mat, cols: Range<usize>) -> Result<Self::Mat, ModelError>;
     /// Rows of a convolution's input windows, so that a convolution is a linear layer: `x` `[T, C]` zero-padded by
