@@ -8,6 +8,7 @@ use super::kv::KvCache;
 use super::micro::{self, Strided};
 use super::norm::total;
 use super::pool::Parts;
+use super::repack::{pack_head, pack_keys, packed_head};
 use super::simd::{Isa, Portable, Simd, TILE};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -132,7 +133,7 @@ pub fn attend_full(
             let each = packed_head(span.1.len(), d, dims);
             // SAFETY: every (span, head) has its own place.
             let to = unsafe { to.part(places[i / heads] + head * each..places[i / heads] + (head + 1) * each) };
-            pack_head(k, v, span.1.clone(), width, head * d, d, to);
+            pack_head(compute.isa, (k, v), span.1.clone(), width, head * d, d, to);
         }
     });
 
@@ -176,35 +177,6 @@ fn assert_disjoint(rows: impl Iterator<Item = Range<usize>>) {
     let mut rows: Vec<_> = rows.filter(|r| !r.is_empty()).collect();
     rows.sort_by_key(|r| r.start);
     assert!(rows.windows(2).all(|w| w[0].end <= w[1].start), "spans overlap: {rows:?}");
-}
-
-/// Values that one repacked head takes: key tiles, then value tiles.
-fn packed_head(keys: usize, d: usize, dims: usize) -> usize {
-    keys.div_ceil(TILE) * TILE * d + keys * dims
-}
-
-fn pack_head(k: &[f32], v: &[f32], rows: Range<usize>, width: usize, column: usize, d: usize, to: &mut [f32]) {
-    let n = rows.len();
-    let (keys, values) = to.split_at_mut(n.div_ceil(TILE) * TILE * d);
-    let first = rows.start * width + column;
-    for (tile, to) in keys.chunks_exact_mut(d * TILE).enumerate() {
-        pack_keys(&k[first + tile * TILE * width..], width, (n - tile * TILE).min(TILE), to);
-    }
-    for (i, row) in v[first..].chunks(width).take(n).enumerate() {
-        for (tile, part) in row[..d].chunks(TILE).enumerate() {
-            values[(tile * n + i) * TILE..][..part.len()].copy_from_slice(part);
-        }
-    }
-}
-
-/// Turns up to 16 rows of keys into one tile `[head_dim, 16]`.
-fn pack_keys(from: &[f32], step: usize, count: usize, to: &mut [f32]) {
-    let d = to.len() / TILE;
-    for (lane, row) in from.chunks(step).take(count).enumerate() {
-        for (column, v) in to.chunks_exact_mut(TILE).zip(&row[..d]) {
-            column[lane] = *v;
-        }
-    }
 }
 
 fn run_block(
@@ -297,7 +269,9 @@ impl Block<'_> {
                 Keys::Tiles(tiles) => &tiles[tile * d * TILE..][..d * TILE],
                 Keys::Rows { from, step } => {
                     // Lanes past the last key keep what an earlier tile left: their scores are never read.
-                    pack_keys(&from[tile * TILE * step..], *step, (longest - tile * TILE).min(TILE), tile_of_rows);
+                    let (from, count) = (&from[tile * TILE * step..], (longest - tile * TILE).min(TILE));
+                    // SAFETY: the processor has `S`.
+                    unsafe { pack_keys::<S>(from, *step, count, tile_of_rows) };
                     tile_of_rows
                 }
             };

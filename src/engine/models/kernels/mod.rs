@@ -59,6 +59,7 @@ mod micro;
 mod norm;
 mod packed;
 mod pool;
+mod repack;
 mod rope;
 mod selfcheck;
 mod simd;

@@ -16,6 +16,42 @@ unsafe fn four(p: *const i8) -> __m256i {
     unsafe { _mm256_set1_epi32(p.cast::<i32>().read_unaligned()) }
 }
 
+/// [`Simd::turn8`], for AVX-512 too.
+///
+/// # Safety
+/// As there, on a processor with AVX2.
+#[inline(always)]
+pub(super) unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
+    // SAFETY: reads 8 values of each of 8 rows and writes 8 of each of 8 columns, by the caller's promise.
+    unsafe {
+        let (a, b) = (_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(step)));
+        let (c, d) = (_mm256_loadu_ps(from.add(2 * step)), _mm256_loadu_ps(from.add(3 * step)));
+        let (e, f) = (_mm256_loadu_ps(from.add(4 * step)), _mm256_loadu_ps(from.add(5 * step)));
+        let (g, h) = (_mm256_loadu_ps(from.add(6 * step)), _mm256_loadu_ps(from.add(7 * step)));
+        // Pairs of rows, then fours, within each half; then the halves change sides.
+        let (ab0, ab1) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+        let (cd0, cd1) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+        let (ef0, ef1) = (_mm256_unpacklo_ps(e, f), _mm256_unpackhi_ps(e, f));
+        let (gh0, gh1) = (_mm256_unpacklo_ps(g, h), _mm256_unpackhi_ps(g, h));
+        let low = [
+            _mm256_shuffle_ps::<0x44>(ab0, cd0),
+            _mm256_shuffle_ps::<0xee>(ab0, cd0),
+            _mm256_shuffle_ps::<0x44>(ab1, cd1),
+            _mm256_shuffle_ps::<0xee>(ab1, cd1),
+        ];
+        let high = [
+            _mm256_shuffle_ps::<0x44>(ef0, gh0),
+            _mm256_shuffle_ps::<0xee>(ef0, gh0),
+            _mm256_shuffle_ps::<0x44>(ef1, gh1),
+            _mm256_shuffle_ps::<0xee>(ef1, gh1),
+        ];
+        for i in 0..4 {
+            _mm256_storeu_ps(to.add(i * to_step), _mm256_permute2f128_ps::<0x20>(low[i], high[i]));
+            _mm256_storeu_ps(to.add((4 + i) * to_step), _mm256_permute2f128_ps::<0x31>(low[i], high[i]));
+        }
+    }
+}
+
 impl Simd for Avx2 {
     const LANES: usize = 8;
     const ROWS: usize = 4;
@@ -69,6 +105,12 @@ impl Simd for Avx2 {
     unsafe fn to_float(i: __m256i) -> __m256 {
         // SAFETY: registers only.
         unsafe { _mm256_cvtepi32_ps(i) }
+    }
+
+    #[inline(always)]
+    unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
+        // SAFETY: the trait's contract.
+        unsafe { turn8(from, step, to, to_step) }
     }
 
     #[inline(always)]

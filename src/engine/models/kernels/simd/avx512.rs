@@ -72,6 +72,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
+        // SAFETY: the trait's contract; a processor with AVX-512 has AVX2, and `Isa::available` asks for it.
+        unsafe { super::avx2::turn8(from, step, to, to_step) }
+    }
+
+    #[inline(always)]
     unsafe fn dot4<const R: usize>(w: *const u8, x: [*const i8; R]) -> [__m512i; R] {
         // SAFETY: reads 64 bytes at w + 64·g for g < 4, and 4 bytes at x + 4·g and x + 16 + 4·g, so within 32.
         unsafe {

@@ -114,6 +114,10 @@ pub(super) trait Simd {
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     unsafe fn to_float(i: Self::I) -> Self::F;
 
+    /// Turns 8 rows of 8 values, row `r` at `from + r · step`, into 8 columns: value `c` of row `r` goes to
+    /// `to + c · to_step + r`.
+    unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize);
+
     /// Dot products of `LANES` weight rows with `R` activation rows over one block, weights in 4 bits without sign.
     ///
     /// Reads `4 · LANES` bytes at `w + 64·g` for `g` in `0..4`: byte `4·lane + j` holds value `4·g + j` of the block

@@ -60,6 +60,16 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
+        for r in 0..8 {
+            for c in 0..8 {
+                // SAFETY: value c < 8 of row r < 8 is readable, and its place writable, by the trait's contract.
+                unsafe { *to.add(c * to_step + r) = *from.add(r * step + c) };
+            }
+        }
+    }
+
+    #[inline(always)]
     unsafe fn dot4<const R: usize>(w: *const u8, x: [*const i8; R]) -> [Self::I; R] {
         // SAFETY: with 16 lanes the four reads of 64 bytes follow each other, and each activation block has 32 bytes.
         let (w, x) = unsafe { (&*w.cast::<[u8; 256]>(), x.map(|p| &*p.cast::<[i8; BLOCK]>())) };
