@@ -27,6 +27,8 @@ pub mod registry;
 pub mod shared;
 mod snapshot;
 pub mod stats;
+#[cfg(test)]
+mod tests;
 pub mod ticket;
 
 pub use clock::Clock;
