@@ -4,56 +4,71 @@ use super::clock::lock;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
 
-/// A device that one model uses at a time, for one batch step or one iteration: first come, first served, so that a
+/// A device with a number of places, taken for one batch step or one iteration: first come, first served, so that a
 /// model with much work cannot keep out one with little. Who holds it and who waits is part of the snapshot.
+///
+/// A GPU has one place. A CPU has one for each core that model work may use: a window of speech takes seconds there, and
+/// a stream of tokens must not stand still for so long when there is a core to go on with.
 ///
 /// Worker threads only: [`acquire`](Self::acquire) blocks.
 #[derive(Debug)]
 pub struct DeviceSlot {
     pub id: String,
+    places: usize,
     queue: Mutex<Queue>,
     freed: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    holder: Option<Arc<str>>,
+    holders: Vec<Arc<str>>,
     /// Tickets in order of arrival; the front is next.
     waiting: VecDeque<(u64, Arc<str>)>,
     next_ticket: u64,
 }
 
-/// Possession of a device; dropping it hands the device on.
+/// Possession of a place on a device; dropping it hands the place on.
 #[derive(Debug)]
 pub struct DeviceGuard<'a> {
     slot: &'a DeviceSlot,
+    model: Arc<str>,
 }
 
 impl DeviceSlot {
+    /// A device that one model uses at a time.
     pub fn new(id: impl Into<String>) -> DeviceSlot {
-        DeviceSlot { id: id.into(), queue: Mutex::default(), freed: Condvar::new() }
+        DeviceSlot::with_places(id, 1)
     }
 
-    /// Waits in line for the device.
+    /// A device that up to `places` models use at a time (at least one).
+    pub fn with_places(id: impl Into<String>, places: usize) -> DeviceSlot {
+        DeviceSlot { id: id.into(), places: places.max(1), queue: Mutex::default(), freed: Condvar::new() }
+    }
+
+    /// Waits in line for a place.
     pub fn acquire(&self, model: &Arc<str>) -> DeviceGuard<'_> {
         let mut queue = lock(&self.queue);
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
         queue.waiting.push_back((ticket, model.clone()));
-        while queue.holder.is_some() || queue.waiting.front().is_none_or(|(first, _)| *first != ticket) {
+        let is_next = |queue: &Queue| queue.waiting.front().is_some_and(|(first, _)| *first == ticket);
+        while queue.holders.len() >= self.places || !is_next(&queue) {
             queue = self.freed.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
         queue.waiting.pop_front();
-        queue.holder = Some(model.clone());
-        DeviceGuard { slot: self }
+        queue.holders.push(model.clone());
+        // The next in line may have a place too.
+        self.freed.notify_all();
+        DeviceGuard { slot: self, model: model.clone() }
     }
 
-    /// The model that has the device now.
-    pub fn holder(&self) -> Option<Arc<str>> {
-        lock(&self.queue).holder.clone()
+    /// The models that have a place now, joined by commas; `None` when the device is free.
+    pub fn holder(&self) -> Option<String> {
+        let holders = &lock(&self.queue).holders;
+        (!holders.is_empty()).then(|| holders.join(", "))
     }
 
-    /// Whether `model` stands in line for the device.
+    /// Whether `model` stands in line for a place.
     pub fn waits(&self, model: &str) -> bool {
         lock(&self.queue).waiting.iter().any(|(_, who)| &**who == model)
     }
@@ -61,7 +76,10 @@ impl DeviceSlot {
 
 impl Drop for DeviceGuard<'_> {
     fn drop(&mut self) {
-        lock(&self.slot.queue).holder = None;
+        let mut queue = lock(&self.slot.queue);
+        if let Some(index) = queue.holders.iter().position(|holder| *holder == self.model) {
+            queue.holders.remove(index);
+        }
         self.slot.freed.notify_all();
     }
 }
@@ -93,6 +111,19 @@ mod tests {
         assert_eq!(rx.recv().expect("sent").as_deref(), Some("b"));
         assert_eq!(rx.recv().expect("sent").as_deref(), Some("c"));
         threads.into_iter().for_each(|t| t.join().expect("no panic"));
+        assert_eq!(slot.holder(), None);
+    }
+
+    #[test]
+    fn a_device_has_as_many_users_as_places() {
+        let slot = DeviceSlot::with_places("cpu", 2);
+        let names: Vec<Arc<str>> = ["a", "b"].map(Arc::from).to_vec();
+        let a = slot.acquire(&names[0]);
+        let b = slot.acquire(&names[1]);
+        assert_eq!(slot.holder().as_deref(), Some("a, b"));
+        drop(a);
+        assert_eq!(slot.holder().as_deref(), Some("b"));
+        drop(b);
         assert_eq!(slot.holder(), None);
     }
 

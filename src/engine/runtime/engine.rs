@@ -78,7 +78,7 @@ impl Engine {
             let device = match devices.iter().find(|slot| slot.id == handle.device) {
                 Some(slot) => slot.clone(),
                 None => {
-                    devices.push(Arc::new(DeviceSlot::new(handle.device.clone())));
+                    devices.push(Arc::new(device_slot(&handle.device, threads(&profile))));
                     devices[devices.len() - 1].clone()
                 }
             };
@@ -88,9 +88,8 @@ impl Engine {
             let (loader, profile) = (loader.clone(), handle.profile.clone());
             workers.push(Worker::Batch(BatchWorker::start(context, move || loader(&profile, &model_files))?));
         }
-        let threads = profile.cpu_threads.unwrap_or_else(available_threads);
         let core = Core {
-            threads: u32::try_from(threads).unwrap_or(u32::MAX),
+            threads: u32::try_from(threads(&profile)).unwrap_or(u32::MAX),
             profile,
             shared,
             models,
@@ -225,7 +224,11 @@ impl Engine {
     }
 }
 
-/// The cores this process may use.
-fn available_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+/// Threads that model work on the CPU may use: as the box says, else the cores this process may use.
+fn threads(profile: &BoxProfile) -> usize {
+    profile.cpu_threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+fn device_slot(id: &str, threads: usize) -> DeviceSlot {
+    DeviceSlot::with_places(id, if id == "cpu" { threads } else { 1 })
 }

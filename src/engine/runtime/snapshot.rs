@@ -117,7 +117,7 @@ fn device(slot: &super::DeviceSlot) -> Device {
         description: slot.id.clone(),
         memory_used_bytes: None,
         memory_total_bytes: None,
-        holder: slot.holder().map(|name| name.to_string()),
+        holder: slot.holder(),
     }
 }
 
