@@ -96,7 +96,10 @@ fn code_only(source: &str) -> String {
                     }
                 }
             }
-            'r' if matches!(at(i + 1), '"' | '#') && !prev_is_word(&chars, i) && raw_hashes(&chars, i + 1).is_some() => {
+            'r' if matches!(at(i + 1), '"' | '#')
+                && !prev_is_word(&chars, i)
+                && raw_hashes(&chars, i + 1).is_some() =>
+            {
                 let hashes = raw_hashes(&chars, i + 1).unwrap_or(0);
                 let close: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
                 let mut k = i + 2 + hashes;

@@ -62,6 +62,7 @@ pub struct Engine {
 impl Engine {
     /// Starts workers for every model of the box; models load in their threads, the snapshot shows their progress.
     pub fn start(profile: BoxProfile, files: ModelFiles) -> Result<Engine, Fault> {
+        models::set_cpu_threads(threads(&profile));
         Engine::start_with(profile, files, Arc::new(models::load))
     }
 

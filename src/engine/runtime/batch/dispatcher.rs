@@ -341,7 +341,8 @@ impl Dispatcher {
         })
     }
 
-    fn publish(&mut self) {
+    /// Shows what there is, if it has changed and was not shown a moment ago.
+    pub fn publish(&mut self) {
         let now = self.now();
         if !self.dirty || (now - self.published < PUBLISH_EVERY && self.published != Micros::ZERO) {
             return;

@@ -49,8 +49,10 @@ impl BatchWorker {
         let (batches, work) = sync_channel(slots);
         let sweep = Arc::new(AtomicBool::new(false));
         let view = Arc::new(ArcSwap::from_pointee(WorkerView::default()));
-        let dispatcher =
+        let mut dispatcher =
             dispatcher::Dispatcher::new(context.clone(), &ops, inbox, batches, slots, sweep.clone(), view.clone());
+        // Before its thread runs: a snapshot shows the queues from the start.
+        dispatcher.publish();
         let name = context.handle.name.clone();
         spawn(format!("{name}: dispatcher"), move || dispatcher.run())?;
         let (runner_context, reports) = (context.clone(), commands.clone());

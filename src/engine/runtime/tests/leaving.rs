@@ -1,6 +1,8 @@
 //! Requests that leave before their end: cancelled, expired, stalled, drained.
 
 use super::*;
+use crate::control::Lane;
+use crate::engine::scheduler::Micros;
 
 #[tokio::test]
 async fn a_dropped_ticket_leaves_the_queue_at_once_uncomputed() {
@@ -92,19 +94,47 @@ async fn a_deadline_in_the_queue_is_answered_on_time_and_uncomputed() {
     assert_eq!(queue(&engine, "ears", Op::Transcribe).counters.expired, 1);
 }
 
-#[tokio::test]
-async fn a_deadline_while_running_ends_it_at_the_next_window() {
-    let (engine, stage) = engine(|profile| profile.limits.default_deadline_s = Some(0.03));
-    stage.close();
-    let ticket = transcribe(&engine, 600, "long");
-    stage.await_arrivals(1);
-    let submitted = Instant::now();
-    until("the deadline has passed", || submitted.elapsed() > Duration::from_millis(31));
-    stage.open();
-    let fault = transcript(ticket).await.expect_err("the deadline passes");
+#[test]
+fn a_deadline_is_looked_at_between_two_windows_too() {
+    let shared = Arc::new(Shared::new(box_profile(Vec::new()).limits));
+    let stats = Arc::new(stats::OpStats::new(Op::Transcribe));
+    assert!(stats.admit(1));
+    let (sink, mut events) = events::<TranscriptEvent>(4, Micros::ZERO);
+    let request = registry::NewRequest {
+        model: Arc::from("ears"),
+        op: Op::Transcribe,
+        lane: Lane::Clips,
+        client: String::new(),
+        cost: 5,
+    };
+    let mut live = Live::open(&shared, &stats, request, Some(Micros(500)), sink, Micros(100));
+    live.start(Micros(200));
+    assert_eq!(live.wanted(Micros(499)), Ok(()));
+    let fault = live.wanted(Micros(500)).expect_err("the deadline has come");
     assert_eq!(fault.kind, ErrorKind::DeadlinePassed);
     assert!(fault.message.contains("while it ran"), "{}", fault.message);
-    assert_eq!(stage.steps().len(), 1);
+    live.fail(fault, Micros(500));
+    assert!(matches!(events.try_recv(), Ok(Err(_))));
+    assert_eq!((stats.counters().expired, stats.waiting()), (1, 0));
+}
+
+#[test]
+fn a_request_that_is_lost_by_a_panic_still_ends() {
+    let shared = Arc::new(Shared::new(box_profile(Vec::new()).limits));
+    let stats = Arc::new(stats::OpStats::new(Op::Embed));
+    assert!(stats.admit(1));
+    let (sink, mut events) = events::<Embedded>(0, Micros::ZERO);
+    let request = registry::NewRequest {
+        model: Arc::from("vectors"),
+        op: Op::Embed,
+        lane: Lane::Clips,
+        client: String::new(),
+        cost: 5,
+    };
+    drop(Live::open(&shared, &stats, request, None, sink, Micros::ZERO));
+    let fault = events.try_recv().expect("an end").expect_err("a fault");
+    assert_eq!(fault.kind, ErrorKind::Internal);
+    assert_eq!((stats.counters().failed, stats.waiting(), *shared.registry.live().borrow()), (1, 0, 0));
 }
 
 #[tokio::test]
