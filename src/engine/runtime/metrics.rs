@@ -64,7 +64,7 @@ fn costs() -> Histogram {
 }
 
 fn items() -> Histogram {
-    Histogram::new([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0].into_iter())
+    Histogram::new([1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0])
 }
 
 fn ratios() -> Histogram {
