@@ -85,8 +85,9 @@ impl Places {
     pub const HELP: Places = Places(16);
     pub const PROMPT: Places = Places(32);
     pub const CONFIRM: Places = Places(64);
+    pub const FILTER: Places = Places(128);
     pub const VIEWS: Places = Places(7);
-    pub const ALL: Places = Places(127);
+    pub const ALL: Places = Places(255);
 
     const fn and(self, other: Places) -> Places {
         Places(self.0 | other.0)
@@ -109,7 +110,8 @@ impl Places {
             (Places::REQUESTS, "Requests"),
             (Places::DETAIL, "request detail"),
             (Places::HELP, "help"),
-            (Places::PROMPT, "command line and filter"),
+            (Places::PROMPT, "command line"),
+            (Places::FILTER, "filter line"),
             (Places::CONFIRM, "confirmation"),
         ];
         let mut left = self.0;
@@ -138,8 +140,9 @@ pub struct Binding {
 
 const MOVING: Places = Places::VIEWS.and(Places::DETAIL).and(Places::HELP);
 const VIEWS_AND_DETAIL: Places = Places::VIEWS.and(Places::DETAIL);
+const PROMPTS: Places = Places::PROMPT.and(Places::FILTER);
 
-/// A row without a hint.
+/// A row of the table.
 const fn row(
     chords: &'static [&'static [Key]],
     action: Action,
@@ -159,20 +162,10 @@ pub const TABLE: &[Binding] = &[
         Some(("?", "help")),
         "show every key; type to search, Esc closes",
     ),
-    row(
-        &[&[Key::Char('q')]],
-        Action::Quit,
-        VIEWS_AND_DETAIL,
-        Some(("q", "quit")),
-        "close what lies over the view, else leave the console",
-    ),
-    row(
-        &[&[Key::Enter]],
-        Action::Accept,
-        Places::PROMPT.and(Places::CONFIRM),
-        Some(("Enter", "do it")),
-        "run the command, keep the filter, or press the marked button",
-    ),
+    row(&[&[Key::Char('q')]], Action::Quit, Places::VIEWS, Some(("q", "quit")), "leave the console"),
+    row(&[&[Key::Enter]], Action::Accept, Places::PROMPT, Some(("Enter", "run")), "run the command"),
+    row(&[&[Key::Enter]], Action::Accept, Places::FILTER, Some(("Enter", "keep")), "keep the filter"),
+    row(&[&[Key::Enter]], Action::Accept, Places::CONFIRM, Some(("Enter", "press")), "press the marked button"),
     row(
         &[&[Key::Char('y')]],
         Action::Yes,
@@ -190,10 +183,12 @@ pub const TABLE: &[Binding] = &[
     row(
         &[&[Key::Esc]],
         Action::Back,
-        Places::ALL,
+        PROMPTS.and(Places::HELP).and(Places::CONFIRM),
         Some(("Esc", "close")),
-        "close the topmost thing: prompt, dialog, help, detail, message, filter; no request is touched",
+        "close it; nothing else happens, and a filter is as it was before",
     ),
+    row(&[&[Key::Esc], &[Key::Char('q')]], Action::Back, Places::DETAIL, Some(("Esc", "close")), "close the detail"),
+    row(&[&[Key::Esc]], Action::Back, Places::VIEWS, None, "take away the message, else the filter, else the freeze"),
     row(
         &[&[Key::Enter]],
         Action::Open,
@@ -277,15 +272,9 @@ pub const TABLE: &[Binding] = &[
         "read-only on or off: while on, nothing can be changed (--read-only locks it on)",
     ),
     row(&[&[Key::Tab]], Action::Complete, Places::PROMPT, Some(("Tab", "complete")), "complete the command"),
-    row(
-        &[&[Key::Backspace], &[Key::Ctrl('h')]],
-        Action::Erase,
-        Places::PROMPT.and(Places::HELP),
-        None,
-        "erase a character",
-    ),
-    row(&[&[Key::Ctrl('w')]], Action::EraseWord, Places::PROMPT, None, "erase a word"),
-    row(&[&[Key::Ctrl('u')]], Action::EraseLine, Places::PROMPT, None, "erase the line"),
+    row(&[&[Key::Backspace], &[Key::Ctrl('h')]], Action::Erase, PROMPTS.and(Places::HELP), None, "erase a character"),
+    row(&[&[Key::Ctrl('w')]], Action::EraseWord, PROMPTS, None, "erase a word"),
+    row(&[&[Key::Ctrl('u')]], Action::EraseLine, PROMPTS, None, "erase the line"),
     row(&[&[Key::Ctrl('l')]], Action::Repaint, Places::ALL, None, "repaint the screen"),
     row(&[&[Key::Ctrl('z')]], Action::Suspend, Places::ALL, None, "suspend to the shell; fg comes back"),
     row(&[&[Key::Ctrl('c')]], Action::QuitNow, Places::ALL, None, "leave at once, whatever is open"),

@@ -42,3 +42,21 @@ pub fn plain_line(snapshot: &Snapshot) -> String {
     }
     neutral(&parts.join(" | "), &glyphs::ASCII).into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::recorded;
+    use super::plain_line;
+
+    #[test]
+    fn a_snapshot_is_one_line_of_ascii() {
+        for name in ["busy", "idle", "loading", "degraded"] {
+            let line = plain_line(&recorded(name));
+            assert!(line.is_ascii() && !line.contains(char::is_control), "{line:?}");
+        }
+        let line = plain_line(&recorded("busy"));
+        assert!(line.contains("demo ready up 12m requests 28"), "{line}");
+        assert!(line.contains("whisper-tiny-en transcribe: 13 waiting, 6 running, 821 served p95 2.3s"), "{line}");
+        assert!(plain_line(&recorded("loading")).contains("because: whisper-tiny-en is loading (43%)"));
+    }
+}

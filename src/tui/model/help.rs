@@ -5,8 +5,8 @@ use super::super::text::columns;
 
 /// The widest that help gets: longer lines read badly.
 const WIDEST: u16 = 104;
-/// The widest that the keys' own column gets.
-const KEYS: usize = 22;
+/// The widest that the keys' own column gets, as a part of the page.
+const KEYS: usize = 4;
 
 /// A line of help: the keys, on the first line of an entry, and a piece of the explanation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,13 +44,16 @@ pub fn help_rows(query: &str) -> Vec<KeyDoc> {
 /// The matching entries as lines, and the columns that the keys take.
 pub fn help_lines(query: &str, page: HelpPage) -> (Vec<HelpLine>, u16) {
     let rows = help_rows(query);
-    let keys = rows.iter().map(|row| columns(&row.keys)).max().unwrap_or(0).min(KEYS);
-    let room = usize::from(page.width.saturating_sub(4)).saturating_sub(keys + 2).max(8);
+    let inside = usize::from(page.width.saturating_sub(4));
+    let keys = rows.iter().map(|row| columns(&row.keys)).max().unwrap_or(0).min((inside / KEYS).max(6));
+    let room = inside.saturating_sub(keys + 2).max(8);
     let mut lines = Vec::new();
     for row in rows {
-        let mut left = Some(row.keys);
-        for text in wrap(&format!("{} [{}]", row.doc, row.places), room) {
-            lines.push(HelpLine { keys: left.take().unwrap_or_default(), text });
+        let left = wrap(&row.keys, keys);
+        let right = wrap(&format!("{} [{}]", row.doc, row.places), room);
+        for i in 0..left.len().max(right.len()) {
+            let line = |lines: &[String]| lines.get(i).cloned().unwrap_or_default();
+            lines.push(HelpLine { keys: line(&left), text: line(&right) });
         }
     }
     (lines, keys as u16)

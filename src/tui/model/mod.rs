@@ -9,6 +9,8 @@ pub mod help;
 pub mod history;
 pub mod lines;
 pub mod requests;
+#[cfg(test)]
+mod tests;
 mod update;
 
 pub use cursor::Cursor;
@@ -189,7 +191,8 @@ impl State {
     /// Where keys act now.
     pub fn place(&self) -> Places {
         match (&self.prompt, &self.overlay, self.view) {
-            (Some(_), _, _) => Places::PROMPT,
+            (Some(Prompt { kind: PromptKind::Command, .. }), _, _) => Places::PROMPT,
+            (Some(Prompt { kind: PromptKind::Filter, .. }), _, _) => Places::FILTER,
             (None, Some(Overlay::Confirm(_)), _) => Places::CONFIRM,
             (None, Some(Overlay::Help { .. }), _) => Places::HELP,
             (None, Some(Overlay::Detail { .. }), _) => Places::DETAIL,

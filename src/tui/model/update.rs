@@ -173,7 +173,6 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
     match action {
         Action::Help => state.overlay = Some(Overlay::Help { query: String::new(), scroll: 0 }),
         Action::Back => back(state),
-        Action::Quit if state.overlay.is_some() => state.overlay = None,
         Action::Quit | Action::QuitNow => return vec![Cmd::Quit],
         Action::Command => open_prompt(state, PromptKind::Command),
         Action::Filter => {

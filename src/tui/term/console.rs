@@ -62,7 +62,6 @@ struct Console<A> {
     acting: FuturesUnordered<Acting>,
     look: Look,
     guard: Guard,
-    /// `None` only while a message is being reduced.
     state: State,
     screen: Screen,
     hits: Vec<Hit>,
@@ -185,8 +184,9 @@ impl<A: Actions> Console<A> {
         let now = Msg::Tick { now_ms: self.now_ms() };
         self.dirty = true;
         for msg in [now, msg] {
-            let empty = State::new(self.state.view, false, self.state.size);
-            let (state, commands) = update(std::mem::replace(&mut self.state, empty), msg);
+            // The reducer takes the state by value: an empty one stands in for the time of the call.
+            let stand_in = State::new(self.state.view, false, self.state.size);
+            let (state, commands) = update(std::mem::replace(&mut self.state, stand_in), msg);
             self.state = state;
             for command in commands {
                 self.obey(command)?;

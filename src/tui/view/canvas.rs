@@ -7,6 +7,7 @@ use super::super::theme::Label;
 use super::{Hit, Look};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 /// Draws onto one area of a buffer; what would fall outside is cut.
 pub struct Canvas<'a> {
@@ -23,6 +24,14 @@ impl<'a> Canvas<'a> {
 
     pub fn into_hits(self) -> Vec<Hit> {
         self.hits
+    }
+
+    /// Draws within `area` only.
+    pub fn within(&mut self, area: Rect, draw: impl FnOnce(&mut Canvas<'_>)) {
+        let whole = self.area;
+        self.area = area.intersection(whole);
+        draw(self);
+        self.area = whole;
     }
 
     pub fn glyphs(&self) -> &'a Glyphs {
@@ -43,6 +52,9 @@ impl<'a> Canvas<'a> {
         let width = width.min(self.area.right() - x);
         let safe = text::neutral(text, &self.look.glyphs);
         let cut = text::fit(&safe, usize::from(width), &self.look.glyphs);
+        // What lay here must not shine through: a title on a dim rule would be dim.
+        let under = Rect { x, y, width: (text::columns(&cut) as u16).min(width), height: 1 };
+        self.buffer.set_style(under, Style::reset());
         let (end, _) = self.buffer.set_stringn(x, y, &cut, usize::from(width), self.look.theme.style(label));
         end - x
     }
@@ -66,8 +78,8 @@ impl<'a> Canvas<'a> {
         used
     }
 
-    /// A horizontal rule with a title set into it, and something at its right end when there is room for both.
-    pub fn rule(&mut self, x: u16, y: u16, width: u16, title: &str, right: &str) {
+    /// A horizontal rule with a title set into it, and at its right end the first of `rights` that there is room for.
+    pub fn rule(&mut self, x: u16, y: u16, width: u16, title: &str, rights: &[&str]) {
         let line = self.look.glyphs.rule.repeat(usize::from(width));
         self.put(x, y, width, &line, Label::Rule);
         if title.is_empty() || width < 8 {
@@ -75,9 +87,10 @@ impl<'a> Canvas<'a> {
         }
         let title = format!(" {title} ");
         let used = self.put(x + 1, y, width - 2, &title, Label::Title);
-        let right = format!(" {right} ");
-        let needed = text::columns(&right) as u16;
-        if needed > 2 && used + needed + 4 <= width {
+        let room = usize::from(width.saturating_sub(used + 4));
+        if let Some(right) = rights.iter().find(|right| text::columns(right) + 2 <= room) {
+            let right = format!(" {right} ");
+            let needed = text::columns(&right) as u16;
             self.put(x + width - needed - 1, y, needed, &right, Label::Dim);
         }
     }
@@ -127,8 +140,8 @@ impl<'a> Canvas<'a> {
             self.put(area.right() - 1, y, 1, glyphs.vertical, Label::Rule);
         }
         let bottom = area.bottom() - 1;
-        self.rule(area.x, area.y, area.width, title, "");
-        self.rule(area.x, bottom, area.width, "", "");
+        self.rule(area.x, area.y, area.width, title, &[]);
+        self.rule(area.x, bottom, area.width, "", &[]);
         for (x, y, corner) in [
             (area.x, area.y, top_left),
             (area.right() - 1, area.y, top_right),

@@ -26,48 +26,49 @@ pub fn draw(seen: &Seen, request: &Request, canvas: &mut Canvas<'_>, area: Rect)
                 canvas.put(area.x, y, NAME, name, Label::Head);
             }
             let (x, width) = (area.x + NAME, area.width.saturating_sub(NAME));
-            if name == "state" {
-                canvas.pieces(x, y, width, &[(sign, label), (" ", label), (word, label)]);
-            } else {
-                canvas.put(x, y, width, &line, fact_label);
+            match (name, request.done_ratio) {
+                ("state", _) => {
+                    canvas.pieces(x, y, width, &[(sign, label), (" ", label), (word, label)]);
+                }
+                ("done", Some(ratio)) => {
+                    let gauge = width.saturating_sub(6).min(30);
+                    canvas.gauge(x, y, gauge, ratio, Label::GaugeFull);
+                    canvas.put(x + gauge + 1, y, 5, &line, fact_label);
+                }
+                _ => {
+                    canvas.put(x, y, width, &line, fact_label);
+                }
             }
             y += 1;
         }
-    }
-    if let Some(ratio) = request.done_ratio
-        && y < area.bottom()
-    {
-        let gauge = area.width.saturating_sub(NAME).min(30);
-        canvas.gauge(area.x + NAME, y, gauge, ratio, Label::GaugeFull);
     }
 }
 
 /// Columns that the names of facts take.
 const NAME: u16 = 10;
 
+/// What matters most comes first: on a small screen the rest is cut.
 fn facts(seen: &Seen, request: &Request) -> Vec<(&'static str, String, Label)> {
-    let mut facts = vec![
-        ("state", request.state.name().to_string(), Label::Text),
-        ("model", format!("{}, {}, lane {}", request.model, request.op, request.lane), Label::Text),
-        ("client", request.client.clone(), Label::Text),
-        ("cost", format!("{} {}", count(request.cost), request.op.cost_unit()), Label::Text),
-        ("waited", duration(request.queued_ms), Label::Text),
-    ];
-    facts.extend(request.running_ms.map(|ms| ("ran", duration(ms), Label::Text)));
-    facts.extend(request.position.map(|place| ("place", place_in_words(seen, request, place), Label::Text)));
+    let mut facts = vec![("state", request.state.name().to_string(), Label::Text)];
     if let Some(wait) = &request.wait {
         facts.push(("waits", sentence(wait.code.sentence()), Label::Warn));
-        facts.push(("way out", sentence(wait.code.way_out()), Label::Text));
         let estimate = match wait.estimate_ms {
             Some(ms) => format!("about {} more until it starts", duration(ms)),
             None => "not known: nothing measured yet to go by".to_string(),
         };
         facts.push(("until", estimate, Label::Text));
+        facts.push(("way out", sentence(wait.code.way_out()), Label::Text));
     }
-    facts.extend(request.done_ratio.map(|ratio| ("done", percent(ratio.min(1.0)), Label::Text)));
     if let (Some(outcome), Some(ago)) = (request.outcome, request.ended_ago_ms) {
         facts.push(("ended", format!("{}, {} ago", outcome.name(), coarse(ago)), Label::Text));
     }
+    facts.extend(request.done_ratio.map(|ratio| ("done", percent(ratio.min(1.0)), Label::Text)));
+    facts.extend(request.position.map(|place| ("place", place_in_words(seen, request, place), Label::Text)));
+    facts.push(("waited", duration(request.queued_ms), Label::Text));
+    facts.extend(request.running_ms.map(|ms| ("ran", duration(ms), Label::Text)));
+    facts.push(("model", format!("{}, {}, lane {}", request.model, request.op, request.lane), Label::Text));
+    facts.push(("cost", format!("{} {}", count(request.cost), request.op.cost_unit()), Label::Text));
+    facts.push(("client", request.client.clone(), Label::Text));
     facts
 }
 

@@ -1,6 +1,6 @@
 //! The bottom line: what is being typed, else a message, else what can be done here.
 
-use super::super::keys;
+use super::super::keys::{self, Places};
 use super::super::model::{PromptKind, State};
 use super::super::text;
 use super::super::theme::Label;
@@ -10,7 +10,7 @@ use ratatui::layout::{Position, Rect};
 /// Draws the line; returns where the cursor belongs.
 pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) -> Option<Position> {
     if let Some(prompt) = &state.prompt {
-        return Some(draw_prompt(prompt.kind, &prompt.text, canvas, row));
+        return Some(draw_prompt(state.place(), prompt.kind, &prompt.text, canvas, row));
     }
     if let Some(toast) = &state.toast {
         let glyphs = canvas.glyphs();
@@ -35,7 +35,7 @@ pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) -> Option<Positio
     None
 }
 
-fn draw_prompt(kind: PromptKind, typed: &str, canvas: &mut Canvas<'_>, row: Rect) -> Position {
+fn draw_prompt(place: Places, kind: PromptKind, typed: &str, canvas: &mut Canvas<'_>, row: Rect) -> Position {
     let sign = match kind {
         PromptKind::Command => ":",
         PromptKind::Filter => "/",
@@ -54,7 +54,7 @@ fn draw_prompt(kind: PromptKind, typed: &str, canvas: &mut Canvas<'_>, row: Rect
     let x = (row.x + 1 + used).min(row.right().saturating_sub(1));
     // Hints stay beside a short line.
     let mut at = x + 4;
-    for (key, verb) in keys::hints(keys::Places::PROMPT) {
+    for (key, verb) in keys::hints(place) {
         let needed = (text::columns(key) + 1 + text::columns(verb)) as u16;
         if at + needed > row.right() {
             break;

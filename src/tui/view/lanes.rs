@@ -9,34 +9,49 @@ use super::{Canvas, overview, words};
 use crate::control::snapshot::{Generation, LaneView, Latency, ModelState, Outcome, Queue};
 use ratatui::layout::Rect;
 
+/// From this width on, cards stand in two columns.
+const WIDE: u16 = 200;
+
 /// Draws as many cards as fit, the selected one among them.
 pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
     let lines = lines(&seen.snapshot);
     let heights: Vec<u16> = lines.iter().map(height).collect();
-    let mut y = body.y;
-    for index in first_card(&heights, state.line.index(), body.height)..lines.len() {
-        if y >= body.bottom() {
-            break;
+    let columns = if body.width >= WIDE { 2 } else { 1 };
+    let width = (body.width + 1) / columns - 1;
+    let selected = state.line.index();
+    for (index, column, y) in arrange(&heights, selected, columns, body.height) {
+        let area = Rect { x: body.x + column * (width + 1), y: body.y + y, width, height: heights[index] };
+        let area = area.intersection(body);
+        canvas.within(area, |canvas| card(&lines[index], index == selected, canvas, area));
+        canvas.hit(area, Target::Line(lines[index].key()));
+    }
+}
+
+/// Where cards go, column after column: (card, column, row). Starts with the first card from which the selected one
+/// is still seen whole; a card that is higher than the screen is cut.
+fn arrange(heights: &[u16], selected: usize, columns: u16, room: u16) -> Vec<(usize, u16, u16)> {
+    let from = |first: usize| {
+        let (mut column, mut y) = (0, 0);
+        let mut placed = Vec::new();
+        for (index, &height) in heights.iter().enumerate().skip(first) {
+            if y > 0 && y + height > room && column + 1 < columns {
+                (column, y) = (column + 1, 0);
+            }
+            if y >= room {
+                break;
+            }
+            placed.push((index, column, y));
+            y += height + 1;
         }
-        let line = &lines[index];
-        let area = Rect { y, height: heights[index].min(body.bottom() - y), ..body };
-        card(line, index == state.line.index(), canvas, area);
-        canvas.hit(area, Target::Line(line.key()));
-        y += heights[index] + 1;
-    }
+        placed
+    };
+    let whole = |placed: &[(usize, u16, u16)]| {
+        placed.iter().any(|&(index, _, y)| index == selected && (y == 0 || y + heights[index] <= room))
+    };
+    (0..=selected).map(from).find(|placed| whole(placed)).unwrap_or_default()
 }
 
-/// The first card to draw so that the selected one is whole, or at least begins at the top.
-fn first_card(heights: &[u16], selected: usize, room: u16) -> usize {
-    let mut first = selected;
-    let mut used = heights.get(selected).copied().unwrap_or(0);
-    while first > 0 && used + heights[first - 1] < room {
-        first -= 1;
-        used += heights[first] + 1;
-    }
-    first
-}
-
+/// The rows that a card takes.
 fn height(line: &Line<'_>) -> u16 {
     match line.kind {
         // Title, head, lanes, next, running (at least one line), recent, latency.
@@ -55,14 +70,15 @@ fn card(line: &Line<'_>, selected: bool, canvas: &mut Canvas<'_>, area: Rect) {
     let (sign, word, label) = words::model(line.model, glyphs);
     let op = line.op().map_or("", |op| op.name());
     let title = format!("{} {}  {sign} {word}", line.model.id, op);
-    let right = match line.kind {
+    let rights = match line.kind {
         LineKind::Queue(queue) => caps(queue),
         LineKind::Generation(generation) => {
-            format!("{} slots, queue of {}", generation.slots, count(generation.max_queue))
+            vec![format!("{} slots, queue of {}", generation.slots, count(generation.max_queue))]
         }
-        LineKind::Bare => String::new(),
+        LineKind::Bare => Vec::new(),
     };
-    canvas.rule(area.x, area.y, area.width, &title, &right);
+    let rights: Vec<&str> = rights.iter().map(String::as_str).collect();
+    canvas.rule(area.x, area.y, area.width, &title, &rights);
     if selected {
         canvas.put(area.x, area.y, 1, glyphs.pointer, Label::Key);
     }
@@ -74,20 +90,21 @@ fn card(line: &Line<'_>, selected: bool, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-fn caps(queue: &Queue) -> String {
+/// The caps in words, the longest first.
+fn caps(queue: &Queue) -> Vec<String> {
     let caps = &queue.caps;
     let hard = match caps.max_batch_cost_effective < caps.max_batch_cost {
         true => format!(" of {}", words::cost(queue.op, caps.max_batch_cost)),
         false => String::new(),
     };
-    format!(
-        "cap {}{hard} ({}), {} requests, wait {}, depth {}",
-        words::cost(queue.op, caps.max_batch_cost_effective),
-        caps.max_batch_cost_source,
-        caps.max_batch_requests,
-        duration(caps.wait_ms),
-        caps.depth,
-    )
+    let cost = format!("cap {}{hard}", words::cost(queue.op, caps.max_batch_cost_effective));
+    let most = words::requests(caps.max_batch_requests);
+    let source = &caps.max_batch_cost_source;
+    vec![
+        format!("{cost} ({source}), {most}, wait {}, depth {}", duration(caps.wait_ms), caps.depth),
+        format!("{cost}, {most}, depth {}", caps.depth),
+        cost,
+    ]
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +133,12 @@ const COLUMNS: [Column<Id>; 9] = [
 ];
 
 fn queue_card(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) {
-    let slots = place(&COLUMNS, area.x, area.width.min(110));
+    let mut columns = COLUMNS;
+    if queue.lanes.iter().any(|lane| lane.paused) {
+        // "recordings, paused" in full matters more than the last counters.
+        columns[0].min = 19;
+    }
+    let slots = place(&columns, area.x, area.width.min(110));
     for slot in &slots {
         overview::head(slot, area.y, canvas);
     }
@@ -134,10 +156,10 @@ fn queue_card(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) {
     }
     let next = match &queue.next {
         Some(next) => format!(
-            "{}: {}, {} requests, {}",
+            "{}: {}, {}, {}",
             next.lane,
             next.why.replace('_', " "),
-            next.items,
+            words::requests(next.items),
             words::cost(queue.op, next.cost)
         ),
         None => "nothing is pending".to_string(),
@@ -242,7 +264,7 @@ fn latency(latency: &Latency, canvas: &mut Canvas<'_>, row: Rect) {
         words::time(latency.max_ms, glyphs),
         words::time(latency.queue_p50_ms, glyphs),
     );
-    let over = format!("  over {} requests", count(latency.window));
+    let over = format!("  over {}", words::requests(latency.window));
     canvas.pieces(row.x, row.y, row.width, &[("latency  ", Label::Head), (&text, Label::Text), (&over, Label::Dim)]);
 }
 
@@ -315,6 +337,24 @@ fn bare_card(state: &ModelState, label: Label, canvas: &mut Canvas<'_>, area: Re
         }
         ModelState::Ready | ModelState::Unloaded => {
             canvas.put(area.x, area.y, area.width, "no queue", Label::Dim);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selected_card_is_seen_whole_wherever_it_is() {
+        let heights = [8, 5, 9, 2, 8, 30, 8];
+        for selected in 0..heights.len() {
+            for (columns, room) in [(1, 9), (1, 21), (2, 12), (2, 40)] {
+                let placed = arrange(&heights, selected, columns, room);
+                let found = placed.iter().find(|(index, ..)| *index == selected);
+                let &(_, column, y) = found.unwrap_or_else(|| panic!("card {selected} in {columns} columns of {room}"));
+                assert!(column < columns && (y == 0 || y + heights[selected] <= room));
+            }
         }
     }
 }

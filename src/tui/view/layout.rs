@@ -46,28 +46,17 @@ pub fn place<Id: Copy>(columns: &[Column<Id>], x: u16, width: u16) -> Vec<Slot<I
         kept.retain(|column| column.rank < rank);
     }
     let mut spare = width.saturating_sub(needed(&kept));
-    let mut widths: Vec<u16> = kept.iter().map(|column| column.min).collect();
-    // Room is handed out evenly, one column of the screen at a time: at most a few hundred steps.
-    while spare > 0 {
-        let mut grown = false;
-        for (width, column) in widths.iter_mut().zip(&kept) {
-            if spare > 0 && *width < column.max {
-                *width += 1;
-                spare -= 1;
-                grown = true;
-            }
-        }
-        if !grown {
-            break;
-        }
-    }
     let mut at = x;
-    let place = |(column, width): (&Column<Id>, u16)| {
+    // The first columns grow first: names in full are worth more than long bars.
+    let place = |column: &Column<Id>| {
+        let grown = spare.min(column.max.saturating_sub(column.min));
+        spare -= grown;
+        let width = column.min + grown;
         let slot = Slot { id: column.id, head: column.head, x: at, width, right: column.right };
         at += width + GAP;
         slot
     };
-    kept.iter().zip(widths).map(place).collect()
+    kept.iter().map(place).collect()
 }
 
 /// The first of `rows` rows to show in `height` lines so that `selected` is seen: it stays in the middle, so that it
@@ -93,8 +82,8 @@ mod tests {
     fn columns_are_dropped_by_rank_and_grow_into_spare_room() {
         let ids = |width| place(&COLUMNS, 0, width).iter().map(|slot| (slot.id, slot.width)).collect::<Vec<_>>();
         assert_eq!(ids(60), [('a', 20), ('b', 5), ('c', 8)]);
-        assert_eq!(ids(25), [('a', 11), ('b', 5), ('c', 5)]);
-        assert_eq!(ids(22), [('a', 13), ('c', 7)]);
+        assert_eq!(ids(25), [('a', 12), ('b', 5), ('c', 4)]);
+        assert_eq!(ids(22), [('a', 16), ('c', 4)]);
         assert_eq!(ids(12), [('a', 12)]);
         assert_eq!(ids(3), [('a', 10)]);
     }

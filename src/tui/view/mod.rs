@@ -61,7 +61,7 @@ pub fn draw(state: &State, look: &Look, area: Rect, buffer: &mut Buffer) -> Draw
     }
     if area.height > 3 {
         let body = Rect { y: area.y + 2, height: area.height - 3, ..area };
-        draw_body(state, &mut canvas, body);
+        canvas.within(body, |canvas| draw_body(state, canvas, body));
     }
     let mut cursor = None;
     if area.height > 1 {

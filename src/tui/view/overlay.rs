@@ -45,7 +45,7 @@ pub fn detail(state: &State, id: &str, canvas: &mut Canvas<'_>, body: Rect) {
     let Some(seen) = state.shown() else { return };
     let found = seen.snapshot.requests.shown.iter().find(|request| request.id == id);
     let width = body.width.min(72);
-    let height = found.map_or(1, |request| detail_view::height(seen, request, width.saturating_sub(4)) + 1);
+    let height = found.map_or(1, |request| detail_view::height(seen, request, width.saturating_sub(4)));
     let inside = canvas.window(centred(body, width, height + 2), id);
     match found {
         Some(request) => detail_view::draw(seen, request, canvas, inside),

@@ -2,7 +2,7 @@
 
 use super::super::model::lines::lines;
 use super::super::model::{Line, LineKind, Seen, State, Target};
-use super::super::text::{bytes, count, percent, short};
+use super::super::text::{bytes, columns, count, percent, short};
 use super::super::theme::Label;
 use super::layout::{Column, Slot, first_row, place};
 use super::{Canvas, panels, words};
@@ -29,13 +29,14 @@ enum Id {
 }
 
 const COLUMNS: [Column<Id>; 14] = [
-    Column::left(Id::Model, "MODEL", 12, 30, 0),
+    // Grows to the longest name.
+    Column::left(Id::Model, "MODEL", 12, 12, 0),
     Column::left(Id::Op, "OP", 10, 10, 5),
     Column::left(Id::State, "STATE", 10, 10, 0),
     Column::right(Id::Waiting, "WAIT", 5, 0),
     Column::right(Id::Running, "RUN", 4, 0),
     Column::right(Id::Oldest, "OLDEST", 6, 4),
-    Column::right(Id::Rate, "RATE", 10, 1),
+    Column::right(Id::Rate, "RATE", 11, 1),
     Column::right(Id::P50, "P50", 5, 2),
     Column::right(Id::P95, "P95", 5, 2),
     Column::right(Id::Cap, "CAP", 10, 6),
@@ -50,7 +51,10 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
     let snapshot = &seen.snapshot;
     let mut y = health(snapshot, canvas, body);
     let lines = lines(snapshot);
-    let slots = place(&COLUMNS, body.x + 2, body.width.saturating_sub(3));
+    let names = |line: &Line<'_>| columns(&name(line, true)) as u16;
+    let mut all = COLUMNS;
+    all[0].max = lines.iter().map(names).max().unwrap_or(0).clamp(all[0].min, 36);
+    let slots = place(&all, body.x + 2, body.width.saturating_sub(3));
     let room = body.bottom().saturating_sub(y);
     if room < 2 {
         return;
@@ -95,9 +99,9 @@ fn health(snapshot: &Snapshot, canvas: &mut Canvas<'_>, body: Rect) -> u16 {
     let queued: u64 = snapshot.generation.iter().map(|generation| generation.queued).sum();
     let (sign, word, label) = words::engine(snapshot.state, glyphs);
     let counts = format!(
-        "  {ready} of {} models ready, {} requests, {} waiting",
+        "  {ready} of {} models ready, {}, {} waiting",
         snapshot.models.len(),
-        count(snapshot.requests.total),
+        words::requests(snapshot.requests.total),
         count(waiting + queued),
     );
     canvas.pieces(x, y, width, &[(sign, label), (" ", label), (word, label), (&counts, Label::Text)]);
@@ -110,10 +114,11 @@ fn health(snapshot: &Snapshot, canvas: &mut Canvas<'_>, body: Rect) -> u16 {
     if body.height < 16 {
         return y;
     }
-    canvas.pieces(x, y, width, &[("host  ", Label::Dim), (&host(snapshot), Label::Text)]);
+    let widest = snapshot.devices.iter().map(|device| device.id.len() + 2).max().unwrap_or(0).max(6);
+    canvas.pieces(x, y, width, &[(&format!("{:<widest$}", "host"), Label::Dim), (&host(snapshot), Label::Text)]);
     y += 1;
     for device in &snapshot.devices {
-        let id = format!("{:<6}", device.id);
+        let id = format!("{:<widest$}", device.id);
         let mut facts = device.description.clone();
         if let (Some(used), Some(total)) = (device.memory_used_bytes, device.memory_total_bytes) {
             facts.push_str(&format!(", {} of {}", bytes(used), bytes(total)));
@@ -134,6 +139,14 @@ fn host(snapshot: &Snapshot) -> String {
     }
     facts.extend(host.resident_bytes.map(|resident| format!("engine holds {}", bytes(resident))));
     facts.join(", ")
+}
+
+/// A line's name: where there is no column for operations, one of several is told beside the model.
+fn name(line: &Line<'_>, alone: bool) -> String {
+    match line.op() {
+        Some(op) if alone && line.model.ops.len() > 1 => format!("{} {op}", line.model.id),
+        _ => line.model.id.clone(),
+    }
 }
 
 /// What a line says, whether it is a queue or a generation scheduler.
@@ -202,7 +215,8 @@ fn model_line(seen: &Seen, line: &Line<'_>, slots: &[Slot<Id>], canvas: &mut Can
         let (x, width) = (slot.x, slot.width);
         match slot.id {
             Id::Model => {
-                canvas.put(x, row.y, width, &line.model.id, Label::Strong);
+                let alone = !slots.iter().any(|slot| slot.id == Id::Op);
+                canvas.put(x, row.y, width, &name(line, alone), Label::Strong);
             }
             Id::Op => {
                 canvas.put(x, row.y, width, op.map_or(unknown, |op| op.name()), Label::Dim);

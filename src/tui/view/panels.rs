@@ -1,5 +1,6 @@
 //! The panels under the models of Overview: what runs now, who waits longest, and the past as charts.
 
+use super::super::model::history::Past;
 use super::super::model::lines::lines;
 use super::super::model::{Line, LineKind, Seen};
 use super::super::text::{duration, short};
@@ -79,7 +80,7 @@ fn running(seen: &Seen, canvas: &mut Canvas<'_>, area: Rect) {
     }
     let room = usize::from(area.height - 1);
     let title = format!("Running now  {}", all.len());
-    canvas.rule(area.x, area.y, area.width, &title, "");
+    canvas.rule(area.x, area.y, area.width, &title, &[]);
     if all.is_empty() {
         canvas.put(area.x + 2, area.y + 1, area.width, "nothing: every slot is free", Label::Dim);
     }
@@ -108,7 +109,7 @@ fn waiting(seen: &Seen, canvas: &mut Canvas<'_>, area: Rect) {
     all.sort_by(|a, b| b.queued_ms.total_cmp(&a.queued_ms));
     let room = usize::from(area.height - 1);
     let title = format!("Waiting longest  {}", all.len());
-    canvas.rule(area.x, area.y, area.width, &title, "");
+    canvas.rule(area.x, area.y, area.width, &title, &[]);
     if all.is_empty() {
         canvas.put(area.x + 2, area.y + 1, area.width, "nobody waits", Label::Dim);
     }
@@ -122,9 +123,10 @@ fn waiting(seen: &Seen, canvas: &mut Canvas<'_>, area: Rect) {
             canvas.put(x + id + 2, y, model - 2, &request.model, Label::Dim);
         }
         canvas.put_right(x + id + model + 2, y, 5, &duration(request.queued_ms), Label::Warn);
-        let why = request.wait.as_ref().map(words::wait).unwrap_or_default();
         let used = id + model + 9;
-        canvas.put(x + used, y, width.saturating_sub(used), &why, Label::Dim);
+        let room = width.saturating_sub(used);
+        let why = request.wait.as_ref().map(|wait| words::wait(wait, room)).unwrap_or_default();
+        canvas.put(x + used, y, room, &why, Label::Dim);
     }
     more(all.len(), room, canvas, area);
 }
@@ -141,7 +143,9 @@ fn more(all: usize, room: usize, canvas: &mut Canvas<'_>, area: Rect) {
 /// Throughput and queue of each line over the last minutes.
 fn charts(seen: &Seen, canvas: &mut Canvas<'_>, area: Rect) {
     let lines: Vec<Line<'_>> = lines(&seen.snapshot);
-    let with_past: Vec<_> = lines.iter().filter_map(|line| Some((line, seen.history.past(&line.key())?))).collect();
+    let lively = |past: &&Past| past.flow.iter().chain(&past.queue).any(|&value| value > 0.0);
+    let past = |line| Some((line, seen.history.past(&Line::key(line)).filter(lively)?));
+    let with_past: Vec<(&Line<'_>, &Past)> = lines.iter().filter_map(past).collect();
     if with_past.is_empty() || area.height < 4 {
         return;
     }
@@ -158,11 +162,11 @@ fn charts(seen: &Seen, canvas: &mut Canvas<'_>, area: Rect) {
         let newest = usize::from(chart.width);
         let top = peak(past.flow.iter().rev().take(newest).copied());
         let title = format!("{} {}", line.model.id, op);
-        canvas.rule(area.x, y, half, &title, &format!("peak {}", words::rate(op, top, glyphs)));
+        canvas.rule(area.x, y, half, &title, &[&format!("peak {}", words::rate(op, top, glyphs))]);
         canvas.bars(chart, past.flow.iter().copied(), Label::Flow);
         let x = area.x + half + 2;
         let top = peak(past.queue.iter().rev().take(newest).copied());
-        canvas.rule(x, y, area.width - half - 2, "waiting", &format!("peak {}", length(top)));
+        canvas.rule(x, y, area.width - half - 2, "waiting", &[&format!("peak {}", length(top))]);
         canvas.bars(Rect { x: x + 2, ..chart }, past.queue.iter().copied(), Label::Queue);
     }
 }

@@ -27,15 +27,15 @@ enum Id {
 const COLUMNS: [Column<Id>; 11] = [
     Column::left(Id::Request, "REQUEST", 12, 20, 0),
     Column::left(Id::State, "STATE", 11, 11, 0),
-    Column::left(Id::Model, "MODEL", 15, 24, 3),
-    Column::left(Id::Op, "OP", 10, 10, 6),
-    Column::left(Id::Lane, "LANE", 10, 10, 7),
-    Column::left(Id::Client, "CLIENT", 8, 16, 8),
-    Column::right(Id::Cost, "COST", 9, 4),
+    Column::left(Id::Model, "MODEL", 15, 24, 2),
+    Column::left(Id::Op, "OP", 10, 10, 7),
+    Column::left(Id::Lane, "LANE", 10, 10, 8),
+    Column::left(Id::Client, "CLIENT", 8, 16, 9),
+    Column::right(Id::Cost, "COST", 9, 5),
     Column::right(Id::Waited, "WAITED", 6, 0),
-    Column::right(Id::Ran, "RAN", 5, 2),
-    Column::right(Id::Place, "PLACE", 5, 5),
-    Column::left(Id::Why, "WHY, OR HOW FAR", 18, 90, 3),
+    Column::right(Id::Ran, "RAN", 5, 4),
+    Column::right(Id::Place, "PLACE", 5, 6),
+    Column::left(Id::Why, "WHY, OR HOW FAR", 22, 90, 3),
 ];
 
 /// From this width on, the selected request is shown beside the table.
@@ -76,7 +76,7 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
         let selected = table.rows.get(table.cursor.index()).and_then(|&at| requests.get(at));
         let pane = Rect { x: body.right() - PANE - 1, width: PANE, ..body };
         if let Some(request) = selected {
-            canvas.rule(pane.x, pane.y, pane.width, &request.id, "");
+            canvas.rule(pane.x, pane.y, pane.width, &request.id, &[]);
             detail::draw(
                 seen,
                 request,
@@ -154,7 +154,7 @@ fn line(request: &Request, slots: &[Slot<Id>], canvas: &mut Canvas<'_>, row: Rec
 /// Why it waits, how far it is, or how long ago it ended.
 fn why(request: &Request, slot: &Slot<Id>, canvas: &mut Canvas<'_>, row: Rect) {
     if let Some(wait) = &request.wait {
-        canvas.put(slot.x, row.y, slot.width, &words::wait(wait), Label::Dim);
+        canvas.put(slot.x, row.y, slot.width, &words::wait(wait, slot.width), Label::Dim);
     } else if let Some(ago) = request.ended_ago_ms {
         canvas.put(slot.x, row.y, slot.width, &format!("{} ago", coarse(ago)), Label::Dim);
     } else if let Some(ratio) = request.done_ratio {

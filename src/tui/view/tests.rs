@@ -203,3 +203,30 @@ fn the_header_always_says_node_state_and_age() {
         }
     }
 }
+
+/// Four idle snapshots and a tick a second, for two minutes: what is written after the first frame.
+#[test]
+fn an_idle_console_writes_next_to_nothing() {
+    for view in View::ALL {
+        let mut snapshot = recorded("idle");
+        let mut state = watching(&snapshot, view, (120, 40));
+        let mut paint = super::super::term::Screen::new();
+        let (mut written, began) = (0, state.now_ms);
+        let first = paint.frame(screen(&state, &look(Depth::True, false)).0, None).len();
+        assert!(first > 1000);
+        const SECONDS: u64 = 120;
+        for quarter in 1..=SECONDS * 4 {
+            let now = began + quarter * 250;
+            snapshot.seq += 1;
+            snapshot.uptime_ms += 250;
+            snapshot.at_ms += 250;
+            for request in &mut snapshot.requests.shown {
+                request.ended_ago_ms = request.ended_ago_ms.map(|ms| ms + 250.0);
+            }
+            let fresh = Msg::Fresh { snapshot: std::sync::Arc::new(snapshot.clone()), received_ms: now, missed: 0 };
+            state = take(state, [Msg::Tick { now_ms: now }, fresh]).0;
+            written += paint.frame(screen(&state, &look(Depth::True, false)).0, None).len() as u64;
+        }
+        assert!(written < 200 * SECONDS, "{view:?} wrote {written} bytes in {SECONDS} s");
+    }
+}

@@ -2,10 +2,10 @@
 
 use super::super::glyphs::Glyphs;
 use super::super::model::{Link, State};
-use super::super::text::{coarse, count, duration, short};
+use super::super::text::{coarse, columns, count, duration, short};
 use super::super::theme::Label;
-use crate::control::Op;
 use crate::control::snapshot::{EngineState, Model, ModelState, Outcome, Request, RequestState, Wait};
+use crate::control::{Op, WaitCode};
 
 /// The engine's state: sign, word, label.
 pub fn engine(state: EngineState, glyphs: &Glyphs) -> (&'static str, &'static str, Label) {
@@ -66,12 +66,31 @@ pub fn time(ms: Option<f64>, glyphs: &Glyphs) -> String {
     ms.map_or_else(|| glyphs.unknown.to_string(), duration)
 }
 
-/// Why a request waits, in a sentence, with the estimate where there is one.
-pub fn wait(wait: &Wait) -> String {
-    match wait.estimate_ms {
-        Some(ms) => format!("{}; about {} more", wait.code.sentence(), duration(ms)),
-        None => wait.code.sentence().to_string(),
+/// Why a request waits, in as many words as `width` columns hold: a sentence with the estimate, or the code's words.
+pub fn wait(wait: &Wait, width: u16) -> String {
+    let sentence = wait.code.sentence();
+    let (long, short) = match wait.estimate_ms {
+        Some(ms) => {
+            let ms = duration(ms);
+            (format!("{sentence}; about {ms} more"), format!("{}, {ms}", code(wait.code)))
+        }
+        None => (sentence.to_string(), code(wait.code)),
+    };
+    if columns(&long) <= usize::from(width) { long } else { short }
+}
+
+/// A wait code as scripts see it, in words: `slot busy`.
+fn code(code: WaitCode) -> String {
+    match serde_json::to_value(code) {
+        Ok(serde_json::Value::String(code)) => code.replace('_', " "),
+        // A unit variant is always written as a string; its name would do as well.
+        _ => format!("{code:?}"),
     }
+}
+
+/// `1 request`, `2 requests`.
+pub fn requests(n: u64) -> String {
+    if n == 1 { "1 request".to_string() } else { format!("{} requests", count(n)) }
 }
 
 /// Why the engine is away, and when the next try is.

@@ -1,0 +1,288 @@
+//! The reducer: what keys and snapshots do, and what no sequence of them can break.
+
+use super::super::keys::Key;
+use super::super::testing::{crowd, press, recorded, take, type_text, watching};
+use super::requests::arrange;
+use super::*;
+use crate::control::snapshot::RequestState;
+use proptest::prelude::*;
+
+fn requests_view() -> State {
+    watching(&recorded("busy"), View::Requests, (80, 24))
+}
+
+fn fresh(snapshot: Snapshot, at: u64) -> Msg {
+    Msg::Fresh { snapshot: Arc::new(snapshot), received_ms: at, missed: 0 }
+}
+
+fn keys(keys: &[Key]) -> Vec<Msg> {
+    keys.iter().map(|&key| Msg::Key(key)).collect()
+}
+
+/// What must hold whatever happened.
+fn holds(state: &State) -> Result<(), String> {
+    let Some(seen) = state.shown() else { return Ok(()) };
+    let requests = &seen.snapshot.requests.shown;
+    let table = &state.table;
+    let selected = table.rows.get(table.cursor.index()).and_then(|&row| requests.get(row));
+    if selected.map(|request| &request.id) != table.cursor.key() {
+        return Err(format!("the selection is {:?}, its row {:?}", table.cursor.key(), selected.map(|r| &r.id)));
+    }
+    if table.rows != arrange(requests, &table.filter, table.sort, table.reverse) {
+        return Err("the rows are not those of what is shown".to_string());
+    }
+    let lines = lines::lines(&seen.snapshot);
+    if lines.get(state.line.index()).map(Line::key).as_ref() != state.line.key() {
+        return Err(format!("the selected line is {:?} at {}", state.line.key(), state.line.index()));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_request_is_cancelled_after_two_steps_and_never_after_one() {
+    let state = press(requests_view(), &[Key::Char('j')]);
+    let chosen = state.table.cursor.key().cloned().unwrap();
+    let cancels = |sequence: &[Key]| take(state.clone(), keys(sequence)).1;
+    assert_eq!(cancels(&[Key::Char('x')]), []);
+    assert_eq!(cancels(&[Key::Char('x'), Key::Enter]), [], "the button that does nothing is marked first");
+    assert_eq!(cancels(&[Key::Char('x'), Key::Char('y'), Key::Esc, Key::Enter]), []);
+    assert_eq!(cancels(&[Key::Char('x'), Key::Tab, Key::Tab, Key::Enter]), []);
+    let asked = [Cmd::CancelRequest { request: chosen }];
+    assert_eq!(cancels(&[Key::Char('x'), Key::Char('y'), Key::Enter]), asked);
+    assert_eq!(cancels(&[Key::Char('x'), Key::Tab, Key::Enter]), asked);
+    assert_eq!(cancels(&[Key::Enter, Key::Char('x'), Key::Char('y'), Key::Enter]), asked, "from the detail too");
+}
+
+#[test]
+fn read_only_refuses_changes_and_a_lock_holds() {
+    let mut state = requests_view();
+    state.read_only = ReadOnly { on: true, locked: true };
+    for sequence in [vec![Key::Char('x')], vec![Key::Char('R'), Key::Char('x'), Key::Char('y'), Key::Enter]] {
+        let (after, asked) = take(state.clone(), keys(&sequence));
+        assert_eq!(asked, []);
+        assert!(after.overlay.is_none() && after.toast.is_some_and(|toast| toast.error));
+    }
+    let typed = type_text(press(state.clone(), &[Key::Char(':')]), "cancel req-1801");
+    assert_eq!(take(typed, keys(&[Key::Enter])).1, []);
+    state.read_only.locked = false;
+    let (after, asked) = take(state, keys(&[Key::Char('R'), Key::Char('x'), Key::Char('y'), Key::Enter]));
+    assert_eq!(asked.len(), 1);
+    assert!(!after.read_only.on);
+}
+
+#[test]
+fn a_question_about_a_request_that_ended_is_withdrawn() {
+    let state = press(requests_view(), &[Key::Char('x'), Key::Char('y')]);
+    let mut snapshot = recorded("busy");
+    snapshot.requests.shown[0].state = RequestState::Done;
+    let (state, asked) = take(state, [fresh(snapshot, 40_000), Msg::Key(Key::Enter)]);
+    assert_eq!(asked, []);
+    assert!(!matches!(state.overlay, Some(Overlay::Confirm(_))));
+}
+
+#[test]
+fn a_frozen_view_stays_while_data_go_on() {
+    let state = press(requests_view(), &[Key::Char(' ')]);
+    let (state, _) = take(state, [Msg::Tick { now_ms: 60_000 }, fresh(recorded("idle"), 60_000)]);
+    assert_eq!(state.shown().unwrap().snapshot.requests.shown.len(), 34);
+    assert_eq!(state.age_ms(), Some(0), "the header still tells the age of the newest data");
+    holds(&state).unwrap();
+    let state = press(state, &[Key::Char(' ')]);
+    assert_eq!(state.shown().unwrap().snapshot.requests.shown.len(), 6);
+    holds(&state).unwrap();
+}
+
+#[test]
+fn the_selection_follows_its_request() {
+    let state = press(requests_view(), &[Key::Char('G'), Key::Char('k')]);
+    let chosen = state.table.cursor.key().cloned();
+    let mut snapshot = recorded("busy");
+    snapshot.requests.shown.rotate_left(20);
+    let (state, _) = take(state, [fresh(snapshot, 31_000)]);
+    assert_eq!(state.table.cursor.key().cloned(), chosen);
+    let sorted = press(state, &[Key::Char('s'), Key::Char('S')]);
+    assert_eq!(sorted.table.cursor.key().cloned(), chosen);
+}
+
+#[test]
+fn a_filter_filters_while_it_is_typed_and_escape_takes_it_back() {
+    let count = |filter: &str| {
+        let state = type_text(press(requests_view(), &[Key::Char('/')]), filter);
+        holds(&state).unwrap();
+        state.table.rows.len()
+    };
+    assert_eq!(count("model:smollm2"), 7);
+    assert_eq!(count("state:queued lane:recordings"), 2);
+    assert_eq!(count("!model:whisper state:queued"), 5);
+    assert_eq!(count("会議"), 1);
+    assert_eq!(count("wait:kv"), 1);
+    assert_eq!(count("OP:embed"), 34 - 34, "field names are lower case; this is a word that nothing has");
+    assert_eq!(count("op:EMBED"), 6);
+    let typed = type_text(press(requests_view(), &[Key::Char('/')]), "nothing-like-it");
+    assert_eq!(typed.table.cursor.key(), None);
+    assert_eq!(press(typed, &[Key::Esc]).table.rows.len(), 34);
+    let kept = press(type_text(press(requests_view(), &[Key::Char('/')]), "state:queued"), &[Key::Enter]);
+    assert_eq!(kept.table.rows.len(), 18);
+    assert_eq!(press(kept, &[Key::Esc]).table.rows.len(), 34);
+}
+
+#[test]
+fn pasted_text_is_typed_and_never_read_as_keys() {
+    let (state, asked) = take(requests_view(), [Msg::Paste("xy\rq:quit\n".to_string())]);
+    assert!(asked.is_empty() && state.overlay.is_none() && state.prompt.is_none());
+    let prompt = press(state, &[Key::Char(':')]);
+    let (prompt, asked) = take(prompt, [Msg::Paste("lanes\n\u{1b}[A".to_string())]);
+    assert_eq!((prompt.prompt.unwrap().text.as_str(), asked.len()), ("lanes[A", 0));
+}
+
+#[test]
+fn commands_are_obeyed_and_errors_are_shown_for_a_while() {
+    let run = |line: &str| take(type_text(press(requests_view(), &[Key::Char(':')]), line), keys(&[Key::Enter]));
+    assert_eq!(run("lanes").0.view, View::Lanes);
+    assert_eq!(run("quit").1, [Cmd::Quit]);
+    assert_eq!(run("cancel req-9").1, [Cmd::CancelRequest { request: "req-9".to_string() }]);
+    assert_eq!(run("sort cost").0.table.sort, Sort::Cost);
+    let (state, _) = run("lans");
+    assert!(state.toast.as_ref().is_some_and(|toast| toast.error && toast.text.contains("lans")));
+    let later = state.now_ms + 20_000;
+    assert!(take(state, [Msg::Tick { now_ms: later }]).0.toast.is_none());
+}
+
+#[test]
+fn one_can_walk_from_a_model_to_its_lanes_to_its_requests() {
+    let state = watching(&recorded("busy"), View::Overview, (80, 24));
+    let state = press(state, &[Key::Down, Key::Enter]);
+    assert_eq!((state.view, state.line.key().unwrap().model.as_str()), (View::Lanes, "minilm-l6"));
+    let state = press(state, &[Key::Enter]);
+    assert_eq!((state.view, state.table.filter.as_str()), (View::Requests, "model:minilm-l6 op:embed"));
+    assert_eq!(state.table.rows.len(), 4);
+}
+
+#[test]
+fn chords_that_are_broken_off_do_not_swallow_the_next_key() {
+    let state = press(requests_view(), &[Key::Char('G'), Key::Char('g'), Key::Char('g')]);
+    assert_eq!(state.table.cursor.index(), 0);
+    let state = press(state, &[Key::Char('g'), Key::Char('j')]);
+    assert_eq!(state.table.cursor.index(), 1);
+}
+
+#[test]
+fn a_rate_is_measured_over_time_and_begins_anew_with_the_engine() {
+    let state = watching(&recorded("busy"), View::Overview, (80, 24));
+    let key = LineKey { model: "whisper-tiny-en".to_string(), op: Some(crate::control::Op::Transcribe) };
+    let past = |state: &State| state.live.as_ref().unwrap().history.past(&key).cloned();
+    assert!(past(&state).unwrap().rate().is_some_and(|rate| rate > 1000.0));
+    let mut restarted = recorded("busy");
+    restarted.pid += 1;
+    restarted.uptime_ms = 100;
+    let (state, _) = take(state, [fresh(restarted, 31_000)]);
+    assert_eq!(past(&state).unwrap().rate(), None);
+}
+
+#[test]
+fn silence_makes_data_stale_before_the_link_is_known_to_be_down() {
+    let state = requests_view();
+    assert!(!state.stale());
+    let (state, _) = take(state, [Msg::Tick { now_ms: 40_000 }]);
+    assert!(state.stale());
+}
+
+fn any_key() -> impl Strategy<Value = Key> {
+    let named = vec![
+        Key::Enter,
+        Key::Esc,
+        Key::Tab,
+        Key::BackTab,
+        Key::Backspace,
+        Key::Up,
+        Key::Down,
+        Key::Left,
+        Key::Right,
+        Key::PageUp,
+        Key::PageDown,
+        Key::Home,
+        Key::End,
+        Key::Ctrl('d'),
+        Key::Ctrl('u'),
+        Key::Ctrl('w'),
+        Key::Ctrl('l'),
+    ];
+    let letters: Vec<Key> = "ghjklGsSxyR123/:? qetaw!".chars().map(Key::Char).collect();
+    prop_oneof![
+        2 => prop::sample::select(named),
+        5 => prop::sample::select(letters),
+        1 => any::<char>().prop_map(Key::Char),
+    ]
+}
+
+fn any_snapshot() -> impl Strategy<Value = Msg> {
+    let name = prop::sample::select(vec!["busy", "idle", "loading", "degraded", "crowd"]);
+    (name, 0usize..40, 0usize..40, 0u64..90_000).prop_map(|(name, rotate, keep, at)| {
+        let mut snapshot = if name == "crowd" { crowd(60) } else { recorded(name) };
+        let shown = &mut snapshot.requests.shown;
+        let turn = rotate % shown.len().max(1);
+        shown.rotate_left(turn);
+        shown.truncate(keep);
+        snapshot.models.truncate(keep % 4);
+        snapshot.uptime_ms = at;
+        fresh(snapshot, at)
+    })
+}
+
+fn any_message() -> impl Strategy<Value = Msg> {
+    prop_oneof![
+        12 => any_key().prop_map(Msg::Key),
+        3 => any_snapshot(),
+        1 => any::<String>().prop_map(Msg::Paste),
+        1 => (0u16..300, 0u16..100).prop_map(|(width, height)| Msg::Resize { width, height }),
+        1 => any::<u64>().prop_map(|now_ms| Msg::Tick { now_ms: now_ms % 200_000 }),
+        1 => (any::<u32>(), any::<u64>()).prop_map(|(attempt, retry_in_ms)| {
+            Msg::Away { attempt, retry_in_ms, why: "gone".to_string() }
+        }),
+        1 => any::<bool>().prop_map(|ok| Msg::Acted(if ok { Ok("done".into()) } else { Err("no".into()) })),
+        1 => Just(Msg::Click(Target::Request("req-1810".to_string()))),
+        1 => Just(Msg::Click(Target::Tab(View::Lanes))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_sequence_of_messages_breaks_the_state(messages in prop::collection::vec(any_message(), 1..60)) {
+        let mut state = State::new(View::Requests, false, (80, 24));
+        for msg in messages {
+            let (next, commands) = update(state, msg.clone());
+            state = next;
+            holds(&state).map_err(|why| TestCaseError::fail(format!("{why} after {msg:?}")))?;
+            prop_assert!(commands.len() <= 1);
+            if let Some(prompt) = &state.prompt {
+                prop_assert!(prompt.text.chars().count() <= PROMPT_LIMIT);
+                prop_assert!(!prompt.text.chars().any(char::is_control));
+            }
+        }
+    }
+
+    #[test]
+    fn sorting_keeps_every_row_once_and_equal_rows_in_the_engines_order(
+        costs in prop::collection::vec(0u64..5, 0..60),
+        sort in prop::sample::select(Sort::ALL.to_vec()),
+        reverse in any::<bool>(),
+    ) {
+        let mut requests = crowd(costs.len()).requests.shown;
+        for (request, cost) in requests.iter_mut().zip(&costs) {
+            request.cost = *cost;
+        }
+        let rows = arrange(&requests, "", sort, reverse);
+        let mut sorted = rows.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(sorted, (0..requests.len()).collect::<Vec<_>>());
+        if sort == Sort::Cost {
+            for pair in rows.windows(2) {
+                let (a, b) = (requests[pair[0]].cost, requests[pair[1]].cost);
+                prop_assert!(if reverse { a <= b } else { a >= b });
+                prop_assert!(a != b || pair[0] < pair[1], "equal costs keep their order");
+            }
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! The console in a real pseudo-terminal, fed by a small stand-in for the engine.
+//!
+//! Each test waits for what it wants to see, with a generous limit; none counts on how long something takes. The
+//! console runs in a child process: this test binary itself, asked for [`child`] alone, so that a test can also give it
+//! an action that panics.
+
+use lanekeeper::client::{Client, Feed, Target};
+use lanekeeper::control::Snapshot;
+use lanekeeper::tui::{Acting, Actions, Facts, Options, run};
+use portable_pty::{CommandBuilder, MasterPty, PtyPair, PtySize, native_pty_system};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a machine that is busy with other work.
+const LIMIT: Duration = Duration::from_secs(60);
+const ENGINE: &str = "LANEKEEPER_CONSOLE_TEST_ENGINE";
+const PANIC: &str = "LANEKEEPER_CONSOLE_TEST_PANIC";
+
+// The child's side
+
+struct TestActions {
+    client: Client,
+    panics: bool,
+}
+
+impl Actions for TestActions {
+    fn cancel(&self, request: &str) -> Acting {
+        assert!(!self.panics, "the console was asked to panic");
+        let (client, request) = (self.client.clone(), request.to_string());
+        Box::pin(async move {
+            let done = client.cancel(&request).await;
+            done.map(|()| format!("{request} cancelled")).map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// Not a test: the console, when a test asks for it through the environment.
+#[test]
+fn child() {
+    let Ok(engine) = std::env::var(ENGINE) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let exit = runtime.block_on(async {
+        let client = Client::new(Target::parse(&engine, Path::new("/nonexistent")).unwrap(), None);
+        let feed = Feed::start(client.clone(), Duration::from_millis(50));
+        let actions = TestActions { client, panics: std::env::var_os(PANIC).is_some() };
+        run(feed, actions, Options::new(Facts::from_process())).await.unwrap()
+    });
+    println!("the console ended: {exit:?}");
+}
+
+// The engine's side
+
+struct Shared {
+    snapshot: Snapshot,
+    version: u64,
+    stopped: bool,
+    cancelled: Vec<String>,
+}
+
+/// Serves snapshots as the engine does, each when it is published.
+struct Engine {
+    address: SocketAddr,
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+    accepting: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Engine {
+    fn start(snapshot: Snapshot) -> Engine {
+        Engine::start_at("127.0.0.1:0".parse().unwrap(), snapshot)
+    }
+
+    fn start_at(address: SocketAddr, snapshot: Snapshot) -> Engine {
+        let listener = TcpListener::bind(address).unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Shared { snapshot, version: 1, stopped: false, cancelled: Vec::new() };
+        let shared = Arc::new((Mutex::new(state), Condvar::new()));
+        let serving = Arc::clone(&shared);
+        let accepting = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if serving.0.lock().unwrap().stopped {
+                    return;
+                }
+                let (stream, shared) = (stream.unwrap(), Arc::clone(&serving));
+                // Ends when the peer goes or the engine stops.
+                std::thread::spawn(move || serve(stream, &shared));
+            }
+        });
+        Engine { address, shared, accepting: Some(accepting) }
+    }
+
+    fn publish(&self, change: impl FnOnce(&mut Snapshot)) {
+        let mut shared = self.shared.0.lock().unwrap();
+        shared.snapshot.seq += 1;
+        change(&mut shared.snapshot);
+        shared.version += 1;
+        self.shared.1.notify_all();
+    }
+
+    fn wait_for_cancel(&self) -> String {
+        let shared = self.shared.0.lock().unwrap();
+        let (shared, _) =
+            self.shared.1.wait_timeout_while(shared, LIMIT, |shared| shared.cancelled.is_empty()).unwrap();
+        shared.cancelled.first().cloned().expect("the engine was asked to cancel")
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.0.lock().unwrap().stopped = true;
+        self.shared.1.notify_all();
+        // Wakes the accepting thread, so that the port is free again.
+        let _ = TcpStream::connect(self.address);
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+    }
+}
+
+fn serve(mut stream: TcpStream, shared: &(Mutex<Shared>, Condvar)) {
+    let mut head = Vec::new();
+    for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+        match line {
+            Ok(line) if !line.is_empty() => head.push(line),
+            _ => break,
+        }
+    }
+    let Some(first) = head.first() else { return };
+    let mut words = first.split(' ');
+    let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    if method == "DELETE" {
+        let id = path.rsplit('/').next().unwrap_or("").to_string();
+        shared.0.lock().unwrap().cancelled.push(id);
+        shared.1.notify_all();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}");
+        return;
+    }
+    assert!(path.starts_with("/control/v1/watch"), "{first}");
+    if stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").is_err() {
+        return;
+    }
+    let mut sent = 0;
+    loop {
+        let state = shared.0.lock().unwrap();
+        let state = shared.1.wait_while(state, |state| state.version == sent && !state.stopped).unwrap();
+        if state.stopped {
+            return;
+        }
+        sent = state.version;
+        let event = format!("event: snapshot\ndata: {}\n\n", serde_json::to_string(&state.snapshot).unwrap());
+        drop(state);
+        if stream.write_all(event.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn recorded(name: &str) -> Snapshot {
+    let path = format!("{}/tests/fixtures/snapshots/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+// The terminal's side
+
+struct Seen {
+    terminal: vt100::Parser,
+    bytes: Vec<u8>,
+    closed: bool,
+}
+
+impl Seen {
+    fn text(&self) -> String {
+        self.terminal.screen().contents()
+    }
+
+    fn count(&self, sequence: &str) -> usize {
+        self.bytes.windows(sequence.len()).filter(|window| *window == sequence.as_bytes()).count()
+    }
+}
+
+const ENTER: &str = "\x1b[?1049h";
+const LEAVE: &str = "\x1b[?1049l";
+
+/// A console in a pseudo-terminal of its own.
+struct Terminal {
+    master: Box<dyn MasterPty + Send>,
+    keyboard: Box<dyn Write + Send>,
+    child: Box<dyn portable_pty::Child + Send + Sync>,
+    /// Kept open: the terminal and its modes must outlive the console to be looked at.
+    _slave: Box<dyn portable_pty::SlavePty + Send>,
+    seen: Arc<(Mutex<Seen>, Condvar)>,
+}
+
+fn size(cols: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
+}
+
+impl Terminal {
+    fn open(engine: &Engine, variables: &[(&str, &str)]) -> Terminal {
+        let PtyPair { slave, master } = native_pty_system().openpty(size(80, 24)).unwrap();
+        let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
+        for name in ["NO_COLOR", "COLORTERM", "COLORFGBG", "LC_ALL", "LC_CTYPE"] {
+            command.env_remove(name);
+        }
+        command.env("TERM", "xterm-256color");
+        command.env("LANG", "C.UTF-8");
+        command.env(ENGINE, format!("http://{}", engine.address));
+        for (name, value) in variables {
+            command.env(name, value);
+        }
+        let child = slave.spawn_command(command).unwrap();
+        let terminal = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
+        let seen = Arc::new((Mutex::new(Seen { terminal, bytes: Vec::new(), closed: false }), Condvar::new()));
+        let mut reader = master.try_clone_reader().unwrap();
+        let reading = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            loop {
+                let read = reader.read(&mut buffer).unwrap_or(0);
+                let mut seen = reading.0.lock().unwrap();
+                seen.terminal.process(&buffer[..read]);
+                seen.bytes.extend_from_slice(&buffer[..read]);
+                seen.closed |= read == 0;
+                reading.1.notify_all();
+                if seen.closed {
+                    return;
+                }
+            }
+        });
+        let keyboard = master.take_writer().unwrap();
+        Terminal { master, keyboard, child, _slave: slave, seen }
+    }
+
+    /// Opens a console and waits until it shows the engine.
+    fn ready(engine: &Engine, variables: &[(&str, &str)]) -> Terminal {
+        let terminal = Terminal::open(engine, variables);
+        terminal.wait_for("whisper-tiny-en");
+        terminal
+    }
+
+    /// Waits until `holds`; says what was seen instead when it never does.
+    fn wait(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
+        let began = Instant::now();
+        let seen = self.seen.0.lock().unwrap();
+        let (seen, outcome) = self.seen.1.wait_timeout_while(seen, LIMIT, |seen| !holds(seen)).unwrap();
+        assert!(!outcome.timed_out(), "no {what} after {:?}:\n{}", began.elapsed(), seen.text());
+    }
+
+    fn wait_for(&self, text: &str) {
+        self.wait(text, |seen| seen.text().contains(text));
+    }
+
+    fn wait_until_gone(&self, text: &str) {
+        self.wait(&format!("screen without {text}"), |seen| !seen.text().contains(text));
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+        self.keyboard.flush().unwrap();
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.process_id().unwrap().to_string();
+        let status = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap();
+        assert!(status.success());
+    }
+
+    fn resize(&self, cols: u16, rows: u16) {
+        let rows_and_cols = (rows.try_into().unwrap(), cols.try_into().unwrap());
+        let mut seen = self.seen.0.lock().unwrap();
+        seen.terminal.screen_mut().set_size(rows_and_cols.0, rows_and_cols.1);
+        drop(seen);
+        self.master.resize(size(cols, rows)).unwrap();
+    }
+
+    /// Whether lines are read and echoed as a shell has it.
+    fn cooked(&self) -> bool {
+        let modes = format!("{:?}", self.master.get_termios().unwrap().local_flags);
+        modes.contains("ICANON") && modes.contains("ECHO")
+    }
+
+    /// The console has ended or is about to: the terminal must be as it was.
+    fn expect_restored(&mut self) {
+        self.wait("return to the main screen", |seen| seen.count(ENTER) == seen.count(LEAVE));
+        self.child.wait().unwrap();
+        let seen = self.seen.0.lock().unwrap();
+        let screen = seen.terminal.screen();
+        assert!(!screen.alternate_screen(), "the alternate screen is left");
+        assert!(!screen.hide_cursor(), "the cursor is shown");
+        assert!(!screen.bracketed_paste(), "pasting is as it was");
+        assert!(self.cooked(), "lines are edited and echoed again");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // Only this test's own child.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The numbers of every SGR sequence that was written.
+fn sgr_codes(bytes: &[u8]) -> Vec<u32> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut codes = Vec::new();
+    for piece in text.split("\x1b[").skip(1) {
+        let end = piece.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(piece.len());
+        if piece[end..].starts_with('m') {
+            codes.extend(piece[..end].split(';').map(|code| code.parse().unwrap_or(0)));
+        }
+    }
+    codes
+}
+
+// The tests
+
+#[test]
+fn the_first_screen_comes_keys_answer_and_q_restores_the_terminal() {
+    let engine = Engine::start(recorded("busy"));
+    let mut terminal = Terminal::ready(&engine, &[]);
+    assert!(!terminal.cooked(), "the console reads keys, not lines");
+    terminal.wait_for("Waiting longest");
+    terminal.press("3");
+    terminal.wait_for("REQUEST");
+    terminal.press("?");
+    terminal.wait_for("search:");
+    terminal.press("\x1b");
+    terminal.wait_until_gone("search:");
+    terminal.press("q");
+    terminal.expect_restored();
+    terminal.wait_for("the console ended: Quit");
+}
+
+#[test]
+fn a_confirmed_cancel_reaches_the_engine() {
+    let engine = Engine::start(recorded("busy"));
+    let mut terminal = Terminal::ready(&engine, &[]);
+    terminal.press("3");
+    terminal.wait_for("REQUEST");
+    terminal.press("jx");
+    terminal.wait_for("Cancel req-1802?");
+    terminal.press("y\r");
+    assert_eq!(engine.wait_for_cancel(), "req-1802");
+    terminal.wait_for("req-1802 cancelled");
+}
+
+#[test]
+fn signals_end_the_console_and_restore_the_terminal() {
+    for (name, number) in [("TERM", 15), ("HUP", 1), ("INT", 2)] {
+        let engine = Engine::start(recorded("busy"));
+        let mut terminal = Terminal::ready(&engine, &[]);
+        terminal.signal(name);
+        terminal.expect_restored();
+        terminal.wait_for(&format!("the console ended: Signal({number})"));
+    }
+}
+
+#[test]
+fn a_panic_restores_the_terminal_before_it_is_told() {
+    let engine = Engine::start(recorded("busy"));
+    let mut terminal = Terminal::ready(&engine, &[(PANIC, "1")]);
+    terminal.press(":cancel req-1\r");
+    terminal.expect_restored();
+    terminal.wait_for("the console was asked to panic");
+    let seen = terminal.seen.0.lock().unwrap();
+    let text = String::from_utf8_lossy(&seen.bytes);
+    let (left, told) = (text.rfind(LEAVE).unwrap(), text.find("asked to panic").unwrap());
+    assert!(left < told, "the message is on the main screen, where it stays");
+}
+
+#[test]
+fn it_can_be_suspended_and_continued_by_key_and_by_signal() {
+    let engine = Engine::start(recorded("busy"));
+    let mut terminal = Terminal::ready(&engine, &[]);
+    for (round, by_key) in [(1, true), (2, false)] {
+        if by_key {
+            terminal.press("\x1a")
+        } else {
+            terminal.signal("TSTP")
+        }
+        terminal.wait("way back to the main screen", |seen| seen.count(LEAVE) == round);
+        // A continue that comes before the stop is lost: it is sent until it works.
+        let began = Instant::now();
+        loop {
+            terminal.signal("CONT");
+            let seen = terminal.seen.0.lock().unwrap();
+            let back = |seen: &mut Seen| seen.count(ENTER) <= round;
+            let (seen, waited) = terminal.seen.1.wait_timeout_while(seen, Duration::from_millis(100), back).unwrap();
+            drop(seen);
+            if !waited.timed_out() {
+                break;
+            }
+            assert!(began.elapsed() < LIMIT, "the console did not come back");
+        }
+        terminal.wait_for("whisper-tiny-en");
+        assert!(!terminal.cooked());
+    }
+    terminal.press("q");
+    terminal.expect_restored();
+}
+
+#[test]
+fn a_storm_of_resizes_ends_in_one_whole_screen_of_the_last_size() {
+    let engine = Engine::start(recorded("busy"));
+    let mut terminal = Terminal::ready(&engine, &[]);
+    let frames = |terminal: &Terminal| terminal.seen.0.lock().unwrap().count("\x1b[?2026h");
+    let before = frames(&terminal);
+    let began = Instant::now();
+    for i in 0..100 {
+        terminal.resize(40 + (i * 37) % 200, 8 + (i * 13) % 60);
+    }
+    terminal.resize(100, 30);
+    terminal.wait("a whole screen of 100 by 30", |seen| {
+        let text = seen.text();
+        let lines: Vec<&str> = text.lines().collect();
+        lines.len() == 30
+            && lines[0].contains("lanekeeper")
+            && lines[29].contains("? help")
+            && lines[1].chars().count() == 100
+    });
+    // Ten a second, and one at each end; however long the storm took.
+    let most = began.elapsed().as_millis() as usize / 100 + 2;
+    assert!(frames(&terminal) - before <= most, "{} frames, at most {most}", frames(&terminal) - before);
+    terminal.press("q");
+    terminal.expect_restored();
+}
+
+#[test]
+fn the_engine_may_go_and_come_back() {
+    let engine = Engine::start(recorded("busy"));
+    let mut terminal = Terminal::ready(&engine, &[]);
+    let address = engine.address;
+    drop(engine);
+    terminal.wait_for("RECONNECTING");
+    terminal.press("2");
+    terminal.wait_for("queue p50");
+    let mut snapshot = recorded("busy");
+    (snapshot.pid, snapshot.seq, snapshot.node) = (4343, 1, "reborn".to_string());
+    let engine = Engine::start_at(address, snapshot);
+    terminal.wait_for("reborn");
+    terminal.wait_until_gone("RECONNECTING");
+    engine.publish(|snapshot| snapshot.node = "living".to_string());
+    terminal.wait_for("living");
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_waited_for() {
+    let engine = Engine::start(recorded("busy"));
+    let address = engine.address;
+    let mut terminal = {
+        let terminal = Terminal::open(&engine, &[]);
+        drop(engine);
+        terminal
+    };
+    terminal.wait("word that it is not reached", |seen| {
+        seen.text().contains("failed") || seen.text().contains("RECONNECTING")
+    });
+    let _engine = Engine::start_at(address, recorded("busy"));
+    terminal.wait_for("whisper-tiny-en");
+    terminal.press("q");
+    terminal.expect_restored();
+}
+
+#[test]
+fn without_colours_no_colour_code_is_written() {
+    let engine = Engine::start(recorded("busy"));
+    let mut terminal = Terminal::ready(&engine, &[("NO_COLOR", "1"), ("COLORTERM", "truecolor")]);
+    for key in ["2", "3", "?", "\x1b"] {
+        terminal.press(key);
+    }
+    terminal.wait_for("REQUEST");
+    terminal.press("q");
+    terminal.expect_restored();
+    let seen = terminal.seen.0.lock().unwrap();
+    let codes = sgr_codes(&seen.bytes);
+    assert!(codes.contains(&1) && codes.iter().all(|code| [0, 1, 2, 4, 7].contains(code)), "{codes:?}");
+}
+
+#[test]
+fn with_colours_they_are_used_in_the_depth_that_the_terminal_has() {
+    let engine = Engine::start(recorded("busy"));
+    for (variables, wanted) in [(&[("COLORTERM", "truecolor")], "38;2;"), (&[("TERM", "screen-256color")], "38;5;")] {
+        let terminal = Terminal::ready(&engine, variables);
+        let seen = terminal.seen.0.lock().unwrap();
+        assert!(seen.count(wanted) > 0, "{variables:?}");
+    }
+}
+
+#[test]
+fn in_the_c_locale_every_byte_is_ascii() {
+    let engine = Engine::start(recorded("degraded"));
+    let mut terminal = Terminal::ready(&engine, &[("LANG", "C")]);
+    for (key, text) in [("2", "LANE"), ("3", "REQUEST"), ("?", "search:")] {
+        terminal.press(key);
+        terminal.wait_for(text);
+    }
+    terminal.press("\x1b");
+    terminal.wait_until_gone("search:");
+    terminal.press("q");
+    terminal.expect_restored();
+    assert!(terminal.seen.0.lock().unwrap().bytes.is_ascii());
+}
