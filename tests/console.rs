@@ -1,8 +1,10 @@
 //! The console in a real pseudo-terminal, fed by a small stand-in for the engine.
 //!
 //! Each test waits for what it wants to see, with a generous limit; none counts on how long something takes. The
-//! console runs in a child process: this test binary itself, asked for [`child`] alone, so that a test can also give it
-//! an action that panics.
+//! console is `lanekeeper top`; where a test needs an action that panics, it is this test binary itself, asked for
+//! [`child`] alone.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: what fails here fails the test")]
 
 use lanekeeper::client::{Client, Feed, Target};
 use lanekeeper::control::Snapshot;
@@ -17,36 +19,26 @@ use std::time::{Duration, Instant};
 /// How long anything may take on a machine that is busy with other work.
 const LIMIT: Duration = Duration::from_secs(60);
 const ENGINE: &str = "LANEKEEPER_CONSOLE_TEST_ENGINE";
-const PANIC: &str = "LANEKEEPER_CONSOLE_TEST_PANIC";
 
 // The child's side
 
-struct TestActions {
-    client: Client,
-    panics: bool,
-}
+struct PanickingActions;
 
-impl Actions for TestActions {
+impl Actions for PanickingActions {
     fn cancel(&self, request: &str) -> Acting {
-        assert!(!self.panics, "the console was asked to panic");
-        let (client, request) = (self.client.clone(), request.to_string());
-        Box::pin(async move {
-            let done = client.cancel(&request).await;
-            done.map(|()| format!("{request} cancelled")).map_err(|error| error.to_string())
-        })
+        panic!("the console was asked to panic over {request}");
     }
 }
 
-/// Not a test: the console, when a test asks for it through the environment.
+/// Not a test: a console whose actions panic, when a test asks for it through the environment.
 #[test]
 fn child() {
     let Ok(engine) = std::env::var(ENGINE) else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let exit = runtime.block_on(async {
         let client = Client::new(Target::parse(&engine, Path::new("/nonexistent")).unwrap(), None);
-        let feed = Feed::start(client.clone(), Duration::from_millis(50));
-        let actions = TestActions { client, panics: std::env::var_os(PANIC).is_some() };
-        run(feed, actions, Options::new(Facts::from_process())).await.unwrap()
+        let feed = Feed::start(client, Duration::from_millis(50));
+        run(feed, PanickingActions, Options::new(Facts::from_process())).await.unwrap()
     });
     println!("the console ended: {exit:?}");
 }
@@ -180,7 +172,6 @@ impl Seen {
     }
 }
 
-const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
 /// A console in a pseudo-terminal of its own.
@@ -198,16 +189,27 @@ fn size(cols: u16, rows: u16) -> PtySize {
 }
 
 impl Terminal {
+    /// Opens `lanekeeper top` on an engine.
     fn open(engine: &Engine, variables: &[(&str, &str)]) -> Terminal {
-        let PtyPair { slave, master } = native_pty_system().openpty(size(80, 24)).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_lanekeeper"));
+        command.args(["top", "--engine", &format!("http://{}", engine.address)]);
+        Terminal::run(command, variables)
+    }
+
+    /// Opens a console whose actions panic.
+    fn open_panicking(engine: &Engine) -> Terminal {
         let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
-        for name in ["NO_COLOR", "COLORTERM", "COLORFGBG", "LC_ALL", "LC_CTYPE"] {
+        Terminal::run(command, &[(ENGINE, &format!("http://{}", engine.address))])
+    }
+
+    fn run(mut command: CommandBuilder, variables: &[(&str, &str)]) -> Terminal {
+        let PtyPair { slave, master } = native_pty_system().openpty(size(80, 24)).unwrap();
+        for name in ["NO_COLOR", "COLORTERM", "COLORFGBG", "LC_ALL", "LC_CTYPE", "LANEKEEPER_KEY", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
         command.env("TERM", "xterm-256color");
         command.env("LANG", "C.UTF-8");
-        command.env(ENGINE, format!("http://{}", engine.address));
         for (name, value) in variables {
             command.env(name, value);
         }
@@ -282,16 +284,17 @@ impl Terminal {
         modes.contains("ICANON") && modes.contains("ECHO")
     }
 
-    /// The console has ended or is about to: the terminal must be as it was.
-    fn expect_restored(&mut self) {
-        self.wait("return to the main screen", |seen| seen.count(ENTER) == seen.count(LEAVE));
-        self.child.wait().unwrap();
+    /// The console has ended or is about to: the terminal must be as it was. Returns the exit code.
+    fn expect_restored(&mut self) -> u32 {
+        self.wait("return to the main screen", |seen| !seen.terminal.screen().alternate_screen());
+        let status = self.child.wait().unwrap();
         let seen = self.seen.0.lock().unwrap();
         let screen = seen.terminal.screen();
         assert!(!screen.alternate_screen(), "the alternate screen is left");
         assert!(!screen.hide_cursor(), "the cursor is shown");
         assert!(!screen.bracketed_paste(), "pasting is as it was");
         assert!(self.cooked(), "lines are edited and echoed again");
+        status.exit_code()
     }
 }
 
@@ -331,8 +334,7 @@ fn the_first_screen_comes_keys_answer_and_q_restores_the_terminal() {
     terminal.press("\x1b");
     terminal.wait_until_gone("search:");
     terminal.press("q");
-    terminal.expect_restored();
-    terminal.wait_for("the console ended: Quit");
+    assert_eq!(terminal.expect_restored(), 0);
 }
 
 #[test]
@@ -350,25 +352,26 @@ fn a_confirmed_cancel_reaches_the_engine() {
 
 #[test]
 fn signals_end_the_console_and_restore_the_terminal() {
-    for (name, number) in [("TERM", 15), ("HUP", 1), ("INT", 2)] {
+    for name in ["TERM", "HUP", "INT"] {
         let engine = Engine::start(recorded("busy"));
         let mut terminal = Terminal::ready(&engine, &[]);
         terminal.signal(name);
-        terminal.expect_restored();
-        terminal.wait_for(&format!("the console ended: Signal({number})"));
+        assert_eq!(terminal.expect_restored(), 130, "{name}");
     }
 }
 
 #[test]
 fn a_panic_restores_the_terminal_before_it_is_told() {
     let engine = Engine::start(recorded("busy"));
-    let mut terminal = Terminal::ready(&engine, &[(PANIC, "1")]);
+    let mut terminal = Terminal::open_panicking(&engine);
+    terminal.wait_for("whisper-tiny-en");
     terminal.press(":cancel req-1\r");
-    terminal.expect_restored();
-    terminal.wait_for("the console was asked to panic");
+    const TOLD: &str = "asked to panic over req-1";
+    terminal.wait("word of the panic", |seen| seen.count(TOLD) > 0);
+    assert_ne!(terminal.expect_restored(), 0);
     let seen = terminal.seen.0.lock().unwrap();
     let text = String::from_utf8_lossy(&seen.bytes);
-    let (left, told) = (text.rfind(LEAVE).unwrap(), text.find("asked to panic").unwrap());
+    let (left, told) = (text.rfind(LEAVE).unwrap(), text.find(TOLD).unwrap());
     assert!(left < told, "the message is on the main screen, where it stays");
 }
 
@@ -376,20 +379,16 @@ fn a_panic_restores_the_terminal_before_it_is_told() {
 fn it_can_be_suspended_and_continued_by_key_and_by_signal() {
     let engine = Engine::start(recorded("busy"));
     let mut terminal = Terminal::ready(&engine, &[]);
-    for (round, by_key) in [(1, true), (2, false)] {
-        if by_key {
-            terminal.press("\x1a")
-        } else {
-            terminal.signal("TSTP")
-        }
-        terminal.wait("way back to the main screen", |seen| seen.count(LEAVE) == round);
+    for by_key in [true, false] {
+        if by_key { terminal.press("\x1a") } else { terminal.signal("TSTP") }
+        terminal.wait("way back to the main screen", |seen| !seen.terminal.screen().alternate_screen());
         // A continue that comes before the stop is lost: it is sent until it works.
         let began = Instant::now();
         loop {
             terminal.signal("CONT");
             let seen = terminal.seen.0.lock().unwrap();
-            let back = |seen: &mut Seen| seen.count(ENTER) <= round;
-            let (seen, waited) = terminal.seen.1.wait_timeout_while(seen, Duration::from_millis(100), back).unwrap();
+            let away = |seen: &mut Seen| !seen.terminal.screen().alternate_screen();
+            let (seen, waited) = terminal.seen.1.wait_timeout_while(seen, Duration::from_millis(100), away).unwrap();
             drop(seen);
             if !waited.timed_out() {
                 break;
@@ -400,7 +399,7 @@ fn it_can_be_suspended_and_continued_by_key_and_by_signal() {
         assert!(!terminal.cooked());
     }
     terminal.press("q");
-    terminal.expect_restored();
+    assert_eq!(terminal.expect_restored(), 0);
 }
 
 #[test]

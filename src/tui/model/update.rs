@@ -213,8 +213,8 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
             text.pop();
         }),
         Action::EraseWord => edit_prompt(state, |text| {
-            let kept = text.trim_end().rfind(char::is_whitespace).map_or(0, |at| at + 1);
-            text.truncate(kept);
+            let before = text.trim_end().char_indices().rfind(|(_, c)| c.is_whitespace());
+            text.truncate(before.map_or(0, |(at, space)| at + space.len_utf8()));
         }),
         Action::EraseLine => edit_prompt(state, String::clear),
         Action::Complete => {

@@ -74,6 +74,8 @@ struct Console<A> {
     written: u64,
     mean: f64,
     quit: bool,
+    /// Stopped, or about to be: the terminal is not ours to draw on until SIGCONT comes.
+    paused: bool,
 }
 
 impl<A: Actions> Console<A> {
@@ -93,6 +95,7 @@ impl<A: Actions> Console<A> {
             written: 0,
             mean: 0.0,
             quit: false,
+            paused: false,
         }
     }
 
@@ -120,7 +123,7 @@ impl<A: Actions> Console<A> {
                     Asked::Continue => self.resume()?,
                 },
                 () = &mut done => return Ok(Exit::Done),
-                () = sleep_until(due.into()), if self.dirty => self.draw()?,
+                () = sleep_until(due.into()), if self.dirty && !self.paused => self.draw()?,
                 event = events.next() => match event {
                     None => return Ok(Exit::InputClosed),
                     Some(Err(source)) => return Err(TuiError::Terminal { doing: "reading the keyboard of", source }),
@@ -220,12 +223,13 @@ impl<A: Actions> Console<A> {
     /// Gives the terminal back and stops; SIGCONT brings it on again.
     fn suspend(&mut self) -> Result<(), TuiError> {
         self.guard.pause();
-        stop_here()?;
-        self.resume()
+        self.paused = true;
+        stop_here()
     }
 
     fn resume(&mut self) -> Result<(), TuiError> {
         self.guard.resume()?;
+        self.paused = false;
         self.screen.forget();
         self.urgent = true;
         let (width, height) = terminal_size();
