@@ -380,7 +380,11 @@ fn it_can_be_suspended_and_continued_by_key_and_by_signal() {
     let engine = Engine::start(recorded("busy"));
     let mut terminal = Terminal::ready(&engine, &[]);
     for by_key in [true, false] {
-        if by_key { terminal.press("\x1a") } else { terminal.signal("TSTP") }
+        if by_key {
+            terminal.press("\x1a")
+        } else {
+            terminal.signal("TSTP")
+        }
         terminal.wait("way back to the main screen", |seen| !seen.terminal.screen().alternate_screen());
         // A continue that comes before the stop is lost: it is sent until it works.
         let began = Instant::now();

@@ -142,7 +142,10 @@ fn words_are_erased_whole_whatever_their_alphabet() {
         let (state, _) = take(prompt, [Msg::Paste(text.to_string()), Msg::Key(Key::Ctrl('w'))]);
         state.prompt.unwrap().text
     };
-    assert_eq!(["cancel req-7", "cancel req-7  ", "одно\u{a0}слово", ""].map(erased), ["cancel ", "cancel ", "одно\u{a0}", ""]);
+    assert_eq!(
+        ["cancel req-7", "cancel req-7  ", "одно\u{a0}слово", ""].map(erased),
+        ["cancel ", "cancel ", "одно\u{a0}", ""]
+    );
 }
 
 #[test]
