@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn the_palette_ladder_goes_from_flag_to_no_color_to_colorterm_to_term() {
-        let cases: [(&[(&str, &str)], Option<Depth>, Depth); 10] = [
+        type Case = (&'static [(&'static str, &'static str)], Option<Depth>, Depth);
+        let cases: [Case; 10] = [
             (&[("NO_COLOR", "1"), ("COLORTERM", "truecolor")], Some(Depth::Ansi256), Depth::Ansi256),
             (&[("NO_COLOR", "1"), ("COLORTERM", "truecolor")], None, Depth::None),
             (&[("NO_COLOR", ""), ("COLORTERM", "truecolor")], None, Depth::True),
