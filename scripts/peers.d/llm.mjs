@@ -34,7 +34,7 @@ the mast and most of the roof. For six days the boats sorted themselves out by s
 none of them serious, and one wedding, which was.
 
 Since then the rules have been painted on the wall of the customs house: small before large, early before late, and \
-whoever has been passed over twice goes next. The children learn to read from them.`;
+whoever has been passed over twice goes next. The children learn to read from them, and every spring the keeper goes over the letters with fresh blue paint, slowly, from left to right, while the ferries wait.`;
 
 const prompts = [
   "The capital of France is",
@@ -53,9 +53,6 @@ async function context(sequences = 1) {
   return model.createContext({ contextSize: 1024, sequences, threads, batchSize: 1024 });
 }
 
-const top = (probabilities, n) =>
-  [...probabilities].sort((a, b) => b[1] - a[1]).slice(0, n).map(([id, p]) => [id, Math.log(p)]);
-
 async function logprobs(tokens) {
   const ctx = await context();
   const want = { generateNext: { probabilities: true, token: true, options: { temperature: 0 } } };
@@ -68,16 +65,18 @@ async function logprobs(tokens) {
 async function greedy(tokens, count) {
   const ctx = await context();
   const sequence = ctx.getSequence();
-  const want = { generateNext: { probabilities: true, token: true, options: { temperature: 0 } } };
+  // Two candidates are enough for the choice and its margin, and are many times faster to hand over than all.
+  const want = { generateNext: { probabilities: true, options: { temperature: 1, topK: 2 } } };
   const ids = [];
   const margins = [];
   let input = tokens;
   while (ids.length < count) {
     const items = input.map((t, i) => (i + 1 === input.length ? [t, want] : t));
     const results = await sequence.controlledEvaluate(items);
-    const [[id, first], [, second]] = top(results[input.length - 1].next.probabilities, 2);
+    const best = [...results[input.length - 1].next.probabilities].sort((a, b) => b[1] - a[1]);
+    const [[id, first], [, second]] = best;
     ids.push(id);
-    margins.push(Number((first - second).toFixed(4)));
+    margins.push(Number(Math.log(first / second).toFixed(4)));
     input = [id];
   }
   await ctx.dispose();
@@ -100,8 +99,8 @@ async function reference() {
     logprobs: (await logprobs([...tokens])).map((l) => Number(l.toFixed(5))),
     generated,
   };
-  const short = (key, value) => (Array.isArray(value) && typeof value[0] === "number" ? JSON.stringify(value) : value);
-  writeFileSync(out, JSON.stringify(document, short, 1).replaceAll(/"(\[[^"]*\])"/g, "$1") + "\n");
+  const oneLine = (_, value) => (Array.isArray(value) && typeof value[0] === "number" ? JSON.stringify(value) : value);
+  writeFileSync(out, JSON.stringify(document, oneLine, 1).replaceAll(/"(\[[^"]*\])"/g, "$1") + "\n");
 }
 
 async function best(count, run) {

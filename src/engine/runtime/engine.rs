@@ -2,6 +2,7 @@
 
 use super::batch::BatchWorker;
 use super::clock::unix_ms;
+use super::generation::GenerationWorker;
 use super::handle::{ModelHandle, WorkerContext};
 use super::host::HostFacts;
 use super::job::{
@@ -30,6 +31,7 @@ pub type Loader =
 /// A model's worker.
 pub(super) enum Worker {
     Batch(BatchWorker),
+    Generation(GenerationWorker),
 }
 
 /// What all clones of an [`Engine`] share.
@@ -87,7 +89,13 @@ impl Engine {
                 WorkerContext { handle: handle.clone(), shared: shared.clone(), device, loading: loading_tx.clone() };
             let model_files = files.get(&handle.profile.id).cloned().unwrap_or_default();
             let (loader, profile) = (loader.clone(), handle.profile.clone());
-            workers.push(Worker::Batch(BatchWorker::start(context, move || loader(&profile, &model_files))?));
+            let generates = profile.ops.contains(&Op::Generate);
+            let load = move || loader(&profile, &model_files);
+            workers.push(if generates {
+                Worker::Generation(GenerationWorker::start(context, load)?)
+            } else {
+                Worker::Batch(BatchWorker::start(context, load)?)
+            });
         }
         let core = Core {
             threads: u32::try_from(threads(&profile)).unwrap_or(u32::MAX),
@@ -162,13 +170,16 @@ impl Engine {
     }
 
     pub fn generate(&self, model: &str, job: GenerateJob, caller: Caller) -> Result<Ticket<GenerationEvent>, Fault> {
-        let _ = (self.find(model, Op::Generate)?, job, caller);
-        Err(Fault::invalid("model", format!("model `{model}` does not generate")))
+        match &self.core.workers[self.find(model, Op::Generate)?] {
+            Worker::Generation(worker) => worker.generate(job, caller),
+            Worker::Batch(_) => Err(Fault::invalid("model", format!("model `{model}` does not generate"))),
+        }
     }
 
     fn batch(&self, model: &str, op: Op) -> Result<&BatchWorker, Fault> {
         match &self.core.workers[self.find(model, op)?] {
             Worker::Batch(worker) => Ok(worker),
+            Worker::Generation(_) => Err(Fault::invalid("model", format!("model `{model}` serves generation alone"))),
         }
     }
 
@@ -181,7 +192,8 @@ impl Engine {
         let worker = self.core.models.iter().zip(&self.core.workers).find(|(h, _)| h.name == record.model);
         match worker {
             Some((_, Worker::Batch(worker))) => worker.cancelled(id),
-            None => {}
+            // Each iteration looks at the flag.
+            Some((_, Worker::Generation(_))) | None => {}
         }
         true
     }
@@ -214,6 +226,8 @@ impl Engine {
         for worker in &self.core.workers {
             match worker {
                 Worker::Batch(worker) => worker.drain(),
+                // Each iteration looks at the shared flag.
+                Worker::Generation(_) => {}
             }
         }
         let mut live = self.core.shared.registry.live();

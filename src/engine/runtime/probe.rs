@@ -1,6 +1,7 @@
 //! The probes: can work be admitted, and does what was admitted get on?
 
 use super::engine::{Core, Worker};
+use crate::control::Op;
 use crate::control::snapshot::ModelState;
 use crate::engine::scheduler::Micros;
 
@@ -44,15 +45,17 @@ pub(super) fn progress(core: &Core) -> Result<(), Vec<String>> {
 }
 
 impl Worker {
-    fn full(&self) -> Option<crate::control::Op> {
+    fn full(&self) -> Option<Op> {
         match self {
             Worker::Batch(worker) => worker.full(),
+            Worker::Generation(worker) => worker.full().then_some(Op::Generate),
         }
     }
 
     fn busy(&self) -> bool {
         match self {
             Worker::Batch(worker) => worker.busy(),
+            Worker::Generation(worker) => worker.busy(),
         }
     }
 }

@@ -76,6 +76,11 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
                     }
                 }
             }
+            Worker::Generation(worker) => {
+                let view = worker.view();
+                places.extend(view.places().map(|(id, position, wait)| (id, Place { position, wait })));
+                generation.push(view.assemble(&handle.profile.id, worker.stats(), worker.max_queue()));
+            }
         }
         models.push(Model {
             id: handle.profile.id.clone(),

@@ -1,0 +1,154 @@
+//! The worker as doors see it: checks, admission, cancellation, and what it shows.
+
+use super::sequence::Waiting;
+use super::thread;
+use super::view::GenerationView;
+use crate::control::{ErrorKind, Fault, Lane, Op};
+use crate::engine::models::{LmFront, LoadedModel, ModelError, ModelFront};
+use crate::engine::runtime::handle::WorkerContext;
+use crate::engine::runtime::job::{Caller, GenerateJob, GenerationEvent};
+use crate::engine::runtime::registry::NewRequest;
+use crate::engine::runtime::shared::draining_fault;
+use crate::engine::runtime::stats::OpStats;
+use crate::engine::runtime::{Live, Ticket, events};
+use crate::profile::GenerationSettings;
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+
+/// Events that a reader may leave untaken. Beyond it the reader is given up, as after the stall limit.
+const EVENTS: usize = 4_096;
+
+/// The door to a generation worker. Its thread ends when it is dropped.
+pub(in crate::engine::runtime) struct GenerationWorker {
+    context: WorkerContext,
+    settings: GenerationSettings,
+    stats: Arc<OpStats>,
+    submissions: SyncSender<Box<Waiting>>,
+    view: Arc<ArcSwap<GenerationView>>,
+}
+
+impl GenerationWorker {
+    /// Starts the thread; the model is loaded by `load` on it.
+    pub fn start(
+        context: WorkerContext,
+        load: impl FnOnce() -> Result<LoadedModel, ModelError> + Send + 'static,
+    ) -> Result<GenerationWorker, Fault> {
+        let name = context.handle.name.clone();
+        let settings = context.handle.profile.generation.ok_or_else(|| {
+            Fault::new(ErrorKind::Internal, format!("model `{name}` generates, but its profile has no `generation`"))
+        })?;
+        let stats = Arc::new(OpStats::new(Op::Generate));
+        let (submissions, inbox) = sync_channel(settings.queue.max(1));
+        let view = Arc::new(ArcSwap::from_pointee(GenerationView {
+            slots: settings.slots,
+            kv_capacity: settings.kv_tokens,
+            ..GenerationView::default()
+        }));
+        let parts = (context.clone(), stats.clone(), view.clone());
+        let run = move || thread::run(parts.0, settings, &parts.1, &parts.2, &inbox, load);
+        let spawned = std::thread::Builder::new().name(format!("{name}: generation")).spawn(run);
+        spawned.map_err(|e| Fault::new(ErrorKind::Internal, format!("could not start a thread for `{name}`: {e}")))?;
+        Ok(GenerationWorker { context, settings, stats, submissions, view })
+    }
+
+    /// Checks a request and lets it into the queue.
+    pub fn generate(&self, job: GenerateJob, caller: Caller) -> Result<Ticket<GenerationEvent>, Fault> {
+        let (shared, handle) = (&self.context.shared, &self.context.handle);
+        let name = &handle.name;
+        if shared.is_draining() {
+            shared.metrics.refused(name, Op::Generate, "draining");
+            return Err(draining_fault());
+        }
+        let front = handle.front().inspect_err(|_| shared.metrics.refused(name, Op::Generate, "not_ready"))?;
+        let ModelFront::Lm(front) = &*front else {
+            return Err(Fault::invalid("model", format!("model `{name}` does not generate")));
+        };
+        let reserved = check(&job, front, &self.settings, name)?;
+        if !self.stats.admit(self.settings.queue.max(1)) {
+            shared.metrics.refused(name, Op::Generate, "queue_full");
+            return Err(self.queue_full());
+        }
+        let now = shared.clock.now();
+        let deadline = shared.deadline(caller.deadline_s, now);
+        let (sink, events) = events(EVENTS, now);
+        let request = NewRequest {
+            model: name.clone(),
+            op: Op::Generate,
+            lane: Lane::Clips,
+            client: caller.client,
+            cost: reserved as u64,
+        };
+        let live = Live::open(shared, &self.stats, request, deadline, sink, now);
+        let (id, cancel) = (live.id, live.cancel.clone());
+        match self.submissions.try_send(Box::new(Waiting { live, job, reserved })) {
+            Ok(()) => {}
+            // The request comes back and ends as it is dropped here; the caller gets this fault instead.
+            Err(TrySendError::Full(_)) => return Err(self.queue_full()),
+            Err(TrySendError::Disconnected(_)) => {
+                return Err(Fault::new(ErrorKind::Internal, format!("the worker of model `{name}` has ended")));
+            }
+        }
+        // The flag is enough: while this request is in the engine, iterations go on and look at it.
+        Ok(Ticket::new(id, events, move || {
+            cancel.cancel();
+        }))
+    }
+
+    pub fn view(&self) -> Arc<GenerationView> {
+        self.view.load_full()
+    }
+
+    pub fn stats(&self) -> &OpStats {
+        &self.stats
+    }
+
+    /// Requests that may wait.
+    pub fn max_queue(&self) -> usize {
+        self.settings.queue.max(1)
+    }
+
+    /// Whether the queue is full.
+    pub fn full(&self) -> bool {
+        self.stats.waiting() >= self.max_queue()
+    }
+
+    /// Whether requests wait or run.
+    pub fn busy(&self) -> bool {
+        self.stats.waiting() > 0 || !self.view.load().active.is_empty()
+    }
+
+    fn queue_full(&self) -> Fault {
+        let (name, max) = (&self.context.handle.name, self.max_queue());
+        let seconds = self.view.load().free_in_ms().map_or(1, |ms| (ms / 1_000.0).ceil().clamp(1.0, 60.0) as u32);
+        Fault::new(ErrorKind::QueueFull, format!("the generate queue of model `{name}` is full: {max} requests wait"))
+            .hint("send it again later, or raise generation.queue")
+            .retry_after(seconds)
+    }
+}
+
+/// Refuses what can never be served; gives the tokens it may take of the KV budget. An answer is as long as the context
+/// and the pool allow, at most.
+fn check(job: &GenerateJob, front: &LmFront, settings: &GenerationSettings, model: &str) -> Result<usize, Fault> {
+    let prompt = job.prompt.len();
+    if prompt == 0 {
+        return Err(Fault::invalid("prompt", "the prompt has no tokens"));
+    }
+    if let Some(id) = job.prompt.iter().find(|id| **id as usize >= front.config.vocab) {
+        let message = format!("token id {id} is not below the vocabulary of {}", front.config.vocab);
+        return Err(Fault::invalid("prompt", message));
+    }
+    let context = settings.context_tokens.min(front.config.context);
+    if prompt >= context {
+        let message = format!("the prompt has {prompt} tokens; model `{model}` takes {context} with its answer");
+        return Err(Fault::new(ErrorKind::TooLong, message).param("prompt").hint("shorten the prompt"));
+    }
+    let pool = settings.kv_tokens;
+    if prompt >= pool {
+        let message = format!(
+            "the prompt has {prompt} tokens; the KV pool of model `{model}` holds {pool} (generation.kv_tokens)"
+        );
+        return Err(Fault::new(ErrorKind::TooLong, message).param("prompt").hint("shorten it, or raise the pool"));
+    }
+    Ok(prompt.saturating_add(job.max_tokens).min(context).min(pool))
+}

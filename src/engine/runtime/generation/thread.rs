@@ -1,0 +1,79 @@
+//! The thread of a generation worker.
+
+use super::sequence::Waiting;
+use super::step::Generator;
+use super::view::GenerationView;
+use crate::engine::models::gguf::Vocabulary;
+use crate::engine::models::{CausalLm, LoadedModel, ModelBack, ModelError, ModelFront};
+use crate::engine::runtime::handle::{LoadState, WorkerContext};
+use crate::engine::runtime::stats::OpStats;
+use crate::profile::GenerationSettings;
+use arc_swap::ArcSwap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+/// Loads the model, then runs iterations until the door is gone and nothing is left to do.
+pub(super) fn run(
+    context: WorkerContext,
+    settings: GenerationSettings,
+    stats: &Arc<OpStats>,
+    view: &ArcSwap<GenerationView>,
+    inbox: &Receiver<Box<Waiting>>,
+    load: impl FnOnce() -> Result<LoadedModel, ModelError>,
+) {
+    let loaded = catch_unwind(AssertUnwindSafe(load))
+        .unwrap_or_else(|_| Err(ModelError::Other("the loader panicked; the engine's log has the panic".into())));
+    let Loaded { model, front, vocabulary, end_ids } = match loaded.map_err(|e| e.to_string()).and_then(halves) {
+        Ok(halves) => halves,
+        Err(why) => return context.loaded(LoadState::Failed { why }),
+    };
+    let ready = LoadState::Ready { front, weights_bytes: model.weights_bytes(), kv_bytes: Some(model.kv_bytes()) };
+    let mut generator = Generator::new(context.clone(), settings, stats.clone(), model, vocabulary, end_ids);
+    view.store(Arc::new(generator.view()));
+    context.loaded(ready);
+    // Iterations contain the model's panics; this contains our own. Requests that it drops end with a fault, and the
+    // model is shown as failed instead of silently never answering.
+    if catch_unwind(AssertUnwindSafe(|| serve(&mut generator, view, inbox))).is_err() {
+        drop(generator);
+        let why = "its generation worker panicked; the engine's log has the panic".to_string();
+        tracing::error!(model = %context.handle.name, why, "model failed");
+        context.handle.set_state(LoadState::Failed { why });
+    }
+}
+
+fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Receiver<Box<Waiting>>) {
+    loop {
+        if generator.idle() {
+            // Nothing to do: sleep until a request comes; an error means that the door is gone.
+            let Ok(waiting) = inbox.recv() else { return };
+            generator.submit(*waiting);
+        }
+        loop {
+            match inbox.try_recv() {
+                Ok(waiting) => generator.submit(*waiting),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        generator.iterate();
+        view.store(Arc::new(generator.view()));
+    }
+}
+
+/// The halves of a language model, and what the worker itself needs of the front.
+struct Loaded {
+    model: Box<dyn CausalLm>,
+    front: Arc<ModelFront>,
+    vocabulary: Arc<Vocabulary>,
+    end_ids: Vec<u32>,
+}
+
+fn halves(loaded: LoadedModel) -> Result<Loaded, String> {
+    match loaded {
+        LoadedModel { front: ModelFront::Lm(front), back: ModelBack::Lm(model) } => {
+            let (vocabulary, end_ids) = (front.vocabulary.clone(), front.end_ids.clone());
+            Ok(Loaded { model, front: Arc::new(ModelFront::Lm(front)), vocabulary, end_ids })
+        }
+        _ => Err("a model that does not generate was loaded where generation was to run".to_string()),
+    }
+}

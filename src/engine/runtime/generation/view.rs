@@ -1,0 +1,66 @@
+//! What a generation worker shows.
+
+use crate::control::WaitCode;
+use crate::control::snapshot::{ActiveSequence, Generation, Wait};
+use crate::engine::runtime::RequestId;
+use crate::engine::runtime::stats::OpStats;
+
+/// A worker at one instant, as its thread publishes it after each iteration.
+#[derive(Debug, Default)]
+pub(in crate::engine::runtime) struct GenerationView {
+    pub slots: usize,
+    pub active: Vec<ActiveSequence>,
+    pub kv_used: usize,
+    pub kv_capacity: usize,
+    pub decode_tokens_per_s: Option<f64>,
+    pub prefill_tokens_per_s: Option<f64>,
+    pub iterations: u64,
+    pub prompt_tokens: u64,
+    pub generated_tokens: u64,
+    /// In order; all wait for the same thing.
+    pub waiting: Vec<RequestId>,
+    /// What the first one waits for.
+    pub reason: Option<WaitCode>,
+}
+
+impl GenerationView {
+    /// Milliseconds until the first running sequence has its longest possible answer, at its pace so far.
+    pub fn free_in_ms(&self) -> Option<f64> {
+        let left = |a: &ActiveSequence| {
+            let tokens = a.max_tokens.saturating_sub(a.generated_tokens) as f64;
+            a.tokens_per_s.map(|rate| tokens / rate * 1_000.0)
+        };
+        self.active.iter().filter_map(left).min_by(f64::total_cmp)
+    }
+
+    /// The place and reason of each waiting request. The estimate is an upper bound, known for the first.
+    pub fn places(&self) -> impl Iterator<Item = (RequestId, u64, Wait)> + '_ {
+        let code = self.reason.unwrap_or(WaitCode::SlotsFull);
+        let free = self.free_in_ms();
+        self.waiting
+            .iter()
+            .enumerate()
+            .map(move |(i, id)| (*id, i as u64 + 1, Wait { code, estimate_ms: free.filter(|_| i == 0) }))
+    }
+
+    /// The snapshot's form.
+    pub fn assemble(&self, model: &str, stats: &OpStats, max_queue: usize) -> Generation {
+        Generation {
+            model: model.to_string(),
+            slots: self.slots as u64,
+            slots_used: self.active.len() as u64,
+            active: self.active.clone(),
+            queued: stats.waiting() as u64,
+            max_queue: max_queue as u64,
+            kv_used_tokens: self.kv_used as u64,
+            kv_capacity_tokens: self.kv_capacity as u64,
+            decode_tokens_per_s: self.decode_tokens_per_s,
+            prefill_tokens_per_s: self.prefill_tokens_per_s,
+            iterations: self.iterations,
+            prompt_tokens: self.prompt_tokens,
+            generated_tokens: self.generated_tokens,
+            latency: stats.latency(),
+            counters: stats.counters(),
+        }
+    }
+}
