@@ -21,7 +21,7 @@ const { getLlama } = await import(pathToFileURL(join(peer, "dist", "index.js")))
 const llama = await getLlama({ gpu: false, build: "never", maxThreads: threads, logLevel: "error" });
 const model = await llama.loadModel({ modelPath });
 
-// Written for this test; about 300 tokens.
+// Written for this test; 272 tokens.
 const text = `The harbour at Lowmere has three lanes. The first is for the ferries, which run every ten minutes and must \
 never wait; the second is for the fishing boats, which come in with the tide; and the third, the widest, is for the \
 freighters that bring grain from the south. In the tower above the quay sits the keeper. She has a brass clock, a \
@@ -34,7 +34,7 @@ the mast and most of the roof. For six days the boats sorted themselves out by s
 none of them serious, and one wedding, which was.
 
 Since then the rules have been painted on the wall of the customs house: small before large, early before late, and \
-whoever has been passed over twice goes next. The children learn to read from them, and every spring the keeper goes over the letters with fresh blue paint, slowly, from left to right, while the ferries wait.`;
+whoever has been passed over twice goes next. The children learn to read from them.`;
 
 const prompts = [
   "The capital of France is",
@@ -53,6 +53,9 @@ async function context(sequences = 1) {
   return model.createContext({ contextSize: 1024, sequences, threads, batchSize: 1024 });
 }
 
+const top = (probabilities, n) =>
+  [...probabilities].sort((a, b) => b[1] - a[1]).slice(0, n).map(([id, p]) => [id, Math.log(p)]);
+
 async function logprobs(tokens) {
   const ctx = await context();
   const want = { generateNext: { probabilities: true, token: true, options: { temperature: 0 } } };
@@ -65,18 +68,16 @@ async function logprobs(tokens) {
 async function greedy(tokens, count) {
   const ctx = await context();
   const sequence = ctx.getSequence();
-  // Two candidates are enough for the choice and its margin, and are many times faster to hand over than all.
-  const want = { generateNext: { probabilities: true, options: { temperature: 1, topK: 2 } } };
+  const want = { generateNext: { probabilities: true, token: true, options: { temperature: 0 } } };
   const ids = [];
   const margins = [];
   let input = tokens;
   while (ids.length < count) {
     const items = input.map((t, i) => (i + 1 === input.length ? [t, want] : t));
     const results = await sequence.controlledEvaluate(items);
-    const best = [...results[input.length - 1].next.probabilities].sort((a, b) => b[1] - a[1]);
-    const [[id, first], [, second]] = best;
+    const [[id, first], [, second]] = top(results[input.length - 1].next.probabilities, 2);
     ids.push(id);
-    margins.push(Number(Math.log(first / second).toFixed(4)));
+    margins.push(Number((first - second).toFixed(4)));
     input = [id];
   }
   await ctx.dispose();
@@ -99,8 +100,8 @@ async function reference() {
     logprobs: (await logprobs([...tokens])).map((l) => Number(l.toFixed(5))),
     generated,
   };
-  const oneLine = (_, value) => (Array.isArray(value) && typeof value[0] === "number" ? JSON.stringify(value) : value);
-  writeFileSync(out, JSON.stringify(document, oneLine, 1).replaceAll(/"(\[[^"]*\])"/g, "$1") + "\n");
+  const short = (key, value) => (Array.isArray(value) && typeof value[0] === "number" ? JSON.stringify(value) : value);
+  writeFileSync(out, JSON.stringify(document, short, 1).replaceAll(/"(\[[^"]*\])"/g, "$1") + "\n");
 }
 
 async function best(count, run) {
