@@ -1,6 +1,7 @@
 //! Who is asking, and whether they may: the outermost checks of every request, and its access log line.
 
 use super::app::App;
+use super::body;
 use super::failure::respond;
 use super::fields::list;
 use super::keys::{Right, Rights, bearer};
@@ -9,7 +10,7 @@ use crate::control::{ErrorKind, Fault};
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header;
+use http::{HeaderMap, header};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -44,7 +45,10 @@ pub(super) async fn identify(State(app): State<App>, mut request: Request, next:
             (label, next.run(request).await)
         }
         Err(_) if open => (Arc::from("-"), next.run(request).await),
-        Err(fault) => (Arc::from("-"), respond(&fault)),
+        Err(fault) => {
+            body::discard_unless_waiting(request).await;
+            (Arc::from("-"), respond(&fault))
+        }
     };
     if !response.headers().contains_key(timing::REQUEST_ID) {
         timing::set_id(response.headers_mut(), &format!("http-{}", app.next_number()));
@@ -72,7 +76,7 @@ fn who(app: &App, request: &Request) -> Result<Client, Fault> {
         }
         Door::Tcp if app.keys.is_empty() => {
             // Anyone on this machine may ask, but a web page that a browser on it shows may not.
-            refuse_foreign_pages(request)?;
+            refuse_foreign_pages(request.headers())?;
             Ok(local())
         }
         Door::Tcp => match bearer(request.headers())? {
@@ -90,12 +94,13 @@ fn who(app: &App, request: &Request) -> Result<Client, Fault> {
 
 /// Without keys the door is open to this machine: a page from elsewhere must not get in through the user's browser,
 /// neither by a cross-origin form nor by a name that it rebound to a loopback address.
-fn refuse_foreign_pages(request: &Request) -> Result<(), Fault> {
+fn refuse_foreign_pages(headers: &HeaderMap) -> Result<(), Fault> {
     for name in [header::HOST, header::ORIGIN] {
-        let Some(value) = request.headers().get(&name) else { continue };
-        let value = value.to_str().unwrap_or("");
-        let authority = value.split_once("://").map_or(value, |(_, rest)| rest);
-        if !is_loopback(authority) {
+        let Some(value) = headers.get(&name) else { continue };
+        let value = value.to_str().unwrap_or("null");
+        // The origin of a page without one.
+        let foreign = value == "null" || !is_local(value.split_once("://").map_or(value, |(_, rest)| rest));
+        if foreign {
             return Err(Fault::new(ErrorKind::Forbidden, format!("the {name} header names another machine"))
                 .hint("without keys the engine answers to localhost alone; set keys to serve others"));
         }
@@ -103,26 +108,31 @@ fn refuse_foreign_pages(request: &Request) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether `host[:port]` is this machine's loopback.
-fn is_loopback(authority: &str) -> bool {
+/// Whether `host[:port]` is this machine: a loopback address, or a name without a dot, which nobody can register and
+/// rebind.
+fn is_local(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
     };
-    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    match host.parse::<std::net::IpAddr>() {
+        Ok(ip) => ip.is_loopback(),
+        Err(_) => !host.is_empty() && !host.contains(['.', ':']),
+    }
 }
 
 /// Refuses a client that has none of `rights`.
 async fn require(rights: &[Right], request: Request, next: Next) -> Response {
     match request.extensions().get::<Client>() {
         Some(client) if rights.iter().any(|&right| client.rights.has(right)) => next.run(request).await,
-        _ => respond(
-            &Fault::new(
-                ErrorKind::Forbidden,
-                format!("this route needs the right {}", list(rights.iter().map(|right| right.name()))),
+        _ => {
+            body::discard_unless_waiting(request).await;
+            let right = list(rights.iter().map(|right| right.name()));
+            respond(
+                &Fault::new(ErrorKind::Forbidden, format!("this route needs the right {right}"))
+                    .hint("the second word of a line in the keys file lists the key's rights"),
             )
-            .hint("the second word of a line in the keys file lists the key's rights"),
-        ),
+        }
     }
 }
 
@@ -147,12 +157,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_by_name_and_number() {
-        for host in ["localhost", "LOCALHOST:8741", "127.0.0.1:1", "127.8.8.8", "[::1]:8741", "[::1]"] {
-            assert!(is_loopback(host), "{host}");
+    fn local_names_and_addresses() {
+        for host in ["localhost", "LOCALHOST:8741", "127.0.0.1:1", "127.8.8.8", "[::1]:8741", "[::1]", "engine:80"] {
+            assert!(is_local(host), "{host}");
         }
-        for host in ["example.org", "localhost.example.org:80", "10.0.0.1:8741", "[fe80::1]:80", "", "null"] {
-            assert!(!is_loopback(host), "{host}");
+        for host in ["example.org", "localhost.example.org:80", "10.0.0.1:8741", "[fe80::1]:80", "", "a.b"] {
+            assert!(!is_local(host), "{host}");
         }
+    }
+
+    #[test]
+    fn pages_from_elsewhere_are_refused() {
+        let check = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            refuse_foreign_pages(&headers).is_ok()
+        };
+        assert!(check("host", "localhost:8741") && check("origin", "http://127.0.0.1:3000"));
+        assert!(!check("host", "evil.example:8741") && !check("origin", "https://evil.example"));
+        assert!(!check("origin", "null"), "a sandboxed frame");
     }
 }

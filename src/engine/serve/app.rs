@@ -1,16 +1,18 @@
 //! What every handler shares: the engine, the limits, and the bounded places for work that doors do themselves.
 
+use super::access::Client;
+use super::body;
 use super::decoding::DecodePool;
+use super::intake::Intake;
 use super::keys::Keys;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::runtime::Caller;
 use crate::engine::runtime::Engine;
 use crate::profile::Limits;
+use axum::extract::Request;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-
-use super::access::Client;
 
 /// Uploads held in memory at once, in units of the audio limit.
 const UPLOADS: usize = 8;
@@ -29,6 +31,7 @@ pub(super) struct Doors {
     pub(super) keys: Keys,
     pub(super) limits: Limits,
     pub(super) decoders: DecodePool,
+    pub(super) intake: Intake,
     /// True once the engine drains.
     pub(super) draining: watch::Receiver<bool>,
     tokenizers: Arc<Semaphore>,
@@ -44,6 +47,7 @@ impl Doors {
             decoders: DecodePool::start(limits.audio.decoders),
             uploads: Arc::new(Semaphore::new(upload_units(limits.audio_bytes) as usize * UPLOADS)),
             tokenizers: Arc::new(Semaphore::new(cores)),
+            intake: Intake::default(),
             numbers: AtomicU64::new(1),
             engine,
             keys,
@@ -57,7 +61,18 @@ impl Doors {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Refuses new work while draining: before a body is read, not after.
+    /// Lets a request in, unless the engine drains: refused before its body is read, not after.
+    pub(super) async fn admit(&self, request: Request) -> Result<Request, Fault> {
+        match self.admitting() {
+            Ok(()) => Ok(request),
+            Err(fault) => {
+                body::discard_unless_waiting(request).await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Whether new work is taken.
     pub(super) fn admitting(&self) -> Result<(), Fault> {
         if *self.draining.borrow() {
             return Err(Fault::new(ErrorKind::Draining, "the engine is draining and takes no new work")

@@ -10,11 +10,11 @@ use std::future::Future;
 use std::time::Duration;
 
 /// A body of which nothing comes for this long is given up.
-pub(super) const STALL: Duration = Duration::from_secs(30);
+const STALL: Duration = Duration::from_secs(30);
 /// How much of a refused body is read and thrown away, and for how long: a client that is still sending would otherwise
 /// see a reset connection instead of the answer.
 const DISCARD_BYTES: usize = 64 * 1024 * 1024;
-const DISCARD_TIME: Duration = Duration::from_secs(5);
+pub(super) const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// The length that the request declares.
 pub(super) fn declared(headers: &HeaderMap) -> Option<usize> {
@@ -22,7 +22,7 @@ pub(super) fn declared(headers: &HeaderMap) -> Option<usize> {
 }
 
 /// Whether the client waits for leave before it sends its body: it can be refused without reading.
-pub(super) fn waits_for_leave(headers: &HeaderMap) -> bool {
+fn waits_for_leave(headers: &HeaderMap) -> bool {
     headers.get(header::EXPECT).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
@@ -37,11 +37,8 @@ pub(super) fn too_large(name: &str, limit: usize, declared: Option<usize>) -> Fa
 pub(super) async fn read(request: Request, name: &str, limit: usize) -> Result<Bytes, Fault> {
     let (head, mut body) = request.into_parts();
     let declared = declared(&head.headers);
-    let leave = waits_for_leave(&head.headers);
     if declared.is_some_and(|n| n > limit) {
-        if !leave {
-            discard(body).await;
-        }
+        discard_unless_waiting(Request::from_parts(head, body)).await;
         return Err(too_large(name, limit, declared));
     }
     let mut bytes = BytesMut::with_capacity(declared.unwrap_or(0));
@@ -71,8 +68,15 @@ pub(super) async fn unstalled<T>(next: impl Future<Output = T>) -> Result<T, Fau
     })
 }
 
+/// Before a request is refused unread: takes what its client is sending, unless it waits for leave to send it.
+pub(super) async fn discard_unless_waiting(request: Request) {
+    if !waits_for_leave(request.headers()) {
+        discard(request.into_body()).await;
+    }
+}
+
 /// Reads and forgets what the client still sends, within limits.
-pub(super) async fn discard(mut body: Body) {
+async fn discard(mut body: Body) {
     let reading = async {
         let mut seen = 0;
         while let Some(Ok(frame)) = body.frame().await {

@@ -16,11 +16,15 @@ mod decoding;
 mod failure;
 mod fields;
 mod http;
+mod intake;
 pub mod keys;
 mod router;
 pub mod server;
 mod socket;
 mod sse;
+mod stall;
+#[cfg(test)]
+mod tests;
 mod timing;
 
 pub use keys::{KEYS_VARIABLE, Keys};

@@ -4,6 +4,7 @@ use super::access::Door;
 use super::app::{App, Doors};
 use super::keys::{KEYS_VARIABLE, Keys};
 use super::socket::{self, ControlSocket};
+use super::stall::Stalling;
 use crate::control::Fault;
 use crate::engine::runtime::Engine;
 use axum::Router;
@@ -149,7 +150,8 @@ impl Server {
         let Server { app, router, draining, tcp, socket, address } = self;
         tracing::info!(http = %address, control = %socket.path().display(), "listening");
         let (closing, close) = watch::channel(false);
-        let shared = Shared { router, close, open: Arc::new(()) };
+        let stall = Duration::try_from_secs_f64(app.limits.stall_s).unwrap_or(Duration::MAX);
+        let shared = Shared { router, close, stall, open: Arc::new(()) };
         let open = Arc::downgrade(&shared.open);
         let doors = async move {
             tokio::join!(accept_tcp(&tcp, &shared), accept_socket(&socket, &shared));
@@ -157,8 +159,8 @@ impl Server {
         let life = async {
             drain.await;
             tracing::info!("draining: running work ends, new work is refused");
-            draining.send_replace(true);
-            app.engine.drain().await;
+            // The engine first: whoever hears of the drain must find it draining.
+            tokio::join!(app.engine.drain(), async { draining.send_replace(true) });
         };
         let drained = async {
             // The doors stay open while the engine drains, so that new work is told 503 instead of finding no one. They
@@ -189,6 +191,8 @@ struct Shared {
     router: Router,
     /// True once connections are to end.
     close: watch::Receiver<bool>,
+    /// How long a peer may take nothing.
+    stall: Duration,
     /// Counts the open connections.
     open: Arc<()>,
 }
@@ -232,7 +236,7 @@ async fn connection<S>(stream: S, door: Door, shared: Shared, place: tokio::sync
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Shared { router, mut close, open } = shared;
+    let Shared { router, mut close, stall, open } = shared;
     let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(door);
@@ -242,7 +246,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
         .max_buf_size(BUFFER_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Stalling::new(stream, stall)), service);
     let mut connection = std::pin::pin!(connection);
     let told = async move {
         // Also when the sender is gone: then the server is.

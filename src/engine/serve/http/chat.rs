@@ -132,7 +132,7 @@ pub(crate) async fn chat(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, Failure> {
-    app.admitting()?;
+    let request = app.admit(request).await?;
     let bytes = body::read(request, "limits.json_bytes", app.limits.json_bytes).await?;
     let map = fields::parse(&bytes)?;
     let Ask { model, messages, settings } = Ask::read(&Fields::root(&map))?;

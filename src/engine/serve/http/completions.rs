@@ -96,7 +96,7 @@ pub(crate) async fn completions(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, Failure> {
-    app.admitting()?;
+    let request = app.admit(request).await?;
     let bytes = body::read(request, "limits.json_bytes", app.limits.json_bytes).await?;
     let map = fields::parse(&bytes)?;
     let Ask { model, prompts, settings } = Ask::read(&Fields::root(&map))?;

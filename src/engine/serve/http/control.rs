@@ -1,5 +1,6 @@
 //! `/control/v1`: the snapshot, once or as a stream.
 
+use crate::control::snapshot::EngineState;
 use crate::control::{Fault, Snapshot};
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::{Failure, clip};
@@ -15,6 +16,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 /// Interval of `watch` when none is named, and what may be named.
 const INTERVAL_MS: u64 = 250;
 const INTERVAL_RANGE_MS: std::ops::RangeInclusive<u64> = 50..=5_000;
+
+/// How long to wait for a newer snapshot than the one that is shared.
+const SHARED: Duration = Duration::from_millis(5);
 
 /// Parameters that both routes take.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -56,9 +60,10 @@ impl View {
         Ok(view)
     }
 
-    /// The snapshot as this view wants it.
-    fn of(&self, snapshot: &Snapshot) -> Snapshot {
-        let mut snapshot = snapshot.clone();
+    /// A snapshot as this view wants it.
+    fn take(&self, app: &App) -> Snapshot {
+        let mut snapshot = Snapshot::clone(&app.engine.snapshot());
+        app.intake.show(&mut snapshot);
         if let Some(most) = self.requests {
             snapshot.requests.shown.truncate(most);
         }
@@ -74,7 +79,7 @@ impl View {
 
 pub(crate) async fn snapshot(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Json<Snapshot>, Failure> {
     let view = View::parse(query.as_deref().unwrap_or(""), &["requests", "models"])?;
-    Ok(Json(view.of(&app.engine.snapshot())))
+    Ok(Json(view.take(&app)))
 }
 
 /// One snapshot per interval, until the engine drains. A snapshot is taken when the connection has room for it: a slow
@@ -107,7 +112,11 @@ impl Watch {
             // The last snapshot says that the engine drains, so that a watcher knows why its stream ends.
             _ = self.draining.wait_for(|draining| *draining) => self.last = true,
         }
-        let frame = sse::frame(&self.view.of(&self.app.engine.snapshot()));
+        while self.last && self.app.engine.snapshot().state != EngineState::Draining {
+            // A snapshot is shared by all who ask within some milliseconds: this one is from before the drain.
+            tokio::time::sleep(SHARED).await;
+        }
+        let frame = sse::frame(&self.view.take(&self.app));
         Some((frame, self))
     }
 }

@@ -14,6 +14,9 @@ pub(super) mod requests;
 pub(super) mod rerank;
 mod texts;
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::time::Duration;
 
 /// How long the head of a stream is held back for the first event: a fault in that time is answered with its status

@@ -66,7 +66,7 @@ pub(crate) async fn rerank(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, Failure> {
-    app.admitting()?;
+    let request = app.admit(request).await?;
     let bytes = body::read(request, "limits.json_bytes", app.limits.json_bytes).await?;
     let map = fields::parse(&bytes)?;
     let ask = Ask::read(&Fields::root(&map))?;
@@ -181,6 +181,7 @@ fn rank<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::models::ModelFront;
     use serde_json::json;
 
     fn ask(extra: Value) -> Result<Ask, Fault> {
@@ -231,7 +232,8 @@ mod tests {
 
     #[test]
     fn a_cross_encoder_shares_its_limit() {
-        let reader = texts::tests::reader(8);
+        let front = std::sync::Arc::new(ModelFront::Text(super::super::tests::text_front(8)));
+        let reader = Reader { front, model: "tiny".into(), limit: 8 };
         let of = |query: &str, cross| tokenise(&reader, query.into(), vec!["a b c d e f".into()], false, cross);
         assert!(of("a b", false).is_ok());
         let fault = of("a b", true).unwrap_err();

@@ -34,9 +34,7 @@ impl Form {
         let most = limit.saturating_add(FRAME_BYTES);
         let declared = body::declared(request.headers());
         if declared.is_some_and(|n| n > most) {
-            if !body::waits_for_leave(request.headers()) {
-                body::discard(request.into_body()).await;
-            }
+            body::discard_unless_waiting(request).await;
             return Err(body::too_large("limits.audio_bytes", limit, declared));
         }
         DefaultBodyLimit::max(most).apply(&mut request);
@@ -45,7 +43,10 @@ impl Form {
         for _ in 0..MAX_FIELDS {
             let next = unstalled(multipart.next_field()).await?.map_err(|e| broken(e, limit, declared))?;
             let Some(field) = next else { return Ok(form) };
-            form.take(field, limit, declared).await?;
+            if let Err(fault) = form.take(field, limit, declared).await {
+                skip(multipart).await;
+                return Err(fault);
+            }
         }
         Err(invalid(format!("the form has more than {MAX_FIELDS} fields")))
     }
@@ -216,6 +217,12 @@ impl Ask {
             seed: 0,
         })
     }
+}
+
+/// Reads and forgets the rest of a refused form, so that its sender hears the refusal.
+async fn skip(mut multipart: Multipart) {
+    let rest = async { while let Ok(Some(_)) = multipart.next_field().await {} };
+    let _ = tokio::time::timeout(body::DISCARD_TIME, rest).await;
 }
 
 fn choose<T: Copy>(name: &str, text: &str, choices: &[(&str, T)]) -> Result<T, Fault> {

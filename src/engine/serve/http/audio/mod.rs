@@ -43,9 +43,15 @@ pub(crate) async fn translations(
 }
 
 async fn serve(app: App, client: Client, request: Request, translate: bool) -> Result<Response, Failure> {
-    app.admitting()?;
+    let request = app.admit(request).await?;
     let limit = app.limits.audio_bytes;
-    let place = app.upload_place(body::declared(request.headers()).map(|bytes| bytes.min(limit)))?;
+    let place = match app.upload_place(body::declared(request.headers()).map(|bytes| bytes.min(limit))) {
+        Ok(place) => place,
+        Err(fault) => {
+            body::discard_unless_waiting(request).await;
+            return Err(fault.into());
+        }
+    };
     let mut ask = Form::collect(request, limit).await?.read()?;
     let handle = app.engine.model_for(&ask.model, Op::Transcribe)?;
     let front = handle.front()?;
@@ -56,7 +62,10 @@ async fn serve(app: App, client: Client, request: Request, translate: bool) -> R
     let options = ask.options(speech, translate, handle.profile.language.as_deref())?;
 
     let file = std::mem::take(&mut ask.file);
-    let audio = app.decoders.decode(file, DecodeLimits { max_seconds: app.limits.audio.max_seconds }).await?;
+    let limits = DecodeLimits { max_seconds: app.limits.audio.max_seconds };
+    let upload = app.intake.enter(&ask.model, &client);
+    let audio = upload.during(app.decoders.decode(file, limits)).await?;
+    drop(upload);
     // The encoded bytes are gone now; what the samples take is the engine's to bound.
     drop(place);
     let (seconds, truncated) = (audio.seconds(), audio.truncated);

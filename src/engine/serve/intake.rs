@@ -1,0 +1,144 @@
+//! Uploads on their way in: being decoded, and so not yet requests of the engine. They are shown beside the engine's
+//! own, and can be cancelled like them.
+
+use super::access::Client;
+use crate::control::snapshot::{Request, RequestState};
+use crate::control::{ErrorKind, Fault, Lane, Op, Snapshot};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Before the number in an upload's id.
+const PREFIX: &str = "upload-";
+
+/// The uploads of one server.
+#[derive(Default)]
+pub(super) struct Intake {
+    uploads: Mutex<Uploads>,
+}
+
+#[derive(Default)]
+struct Uploads {
+    next: u64,
+    live: BTreeMap<u64, Upload>,
+}
+
+struct Upload {
+    model: String,
+    client: Arc<str>,
+    since: Instant,
+    cancel: CancellationToken,
+}
+
+impl Intake {
+    fn lock(&self) -> MutexGuard<'_, Uploads> {
+        // Nothing that can panic runs under this lock.
+        self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows an upload until the returned place is dropped.
+    pub(super) fn enter(&self, model: &str, client: &Client) -> Place<'_> {
+        let cancel = CancellationToken::new();
+        let upload = Upload {
+            model: model.to_string(),
+            client: client.label.clone(),
+            since: Instant::now(),
+            cancel: cancel.clone(),
+        };
+        let mut uploads = self.lock();
+        uploads.next += 1;
+        let number = uploads.next;
+        uploads.live.insert(number, upload);
+        Place { intake: self, number, cancel }
+    }
+
+    /// Cancels the upload of this id; `None` when the id is not an upload's.
+    pub(super) fn cancel(&self, id: &str) -> Option<bool> {
+        let number: u64 = id.strip_prefix(PREFIX)?.parse().ok()?;
+        let uploads = self.lock();
+        let upload = uploads.live.get(&number);
+        if let Some(upload) = upload {
+            upload.cancel.cancel();
+        }
+        Some(upload.is_some())
+    }
+
+    /// Adds the uploads to a snapshot: after the requests that run or wait, before those that ended.
+    pub(super) fn show(&self, snapshot: &mut Snapshot) {
+        let uploads = self.lock();
+        let shown = &mut snapshot.requests.shown;
+        let at = shown.iter().position(|request| request.state == RequestState::Done).unwrap_or(shown.len());
+        let rows = uploads.live.iter().map(|(number, upload)| Request {
+            id: format!("{PREFIX}{number}"),
+            model: upload.model.clone(),
+            op: Op::Transcribe,
+            // Lane and cost follow from the length of the audio, which decoding finds out.
+            lane: Lane::Clips,
+            state: RequestState::Decoding,
+            client: upload.client.to_string(),
+            cost: 0,
+            queued_ms: upload.since.elapsed().as_secs_f64() * 1000.0,
+            running_ms: None,
+            position: None,
+            wait: None,
+            done_ratio: None,
+            outcome: None,
+            ended_ago_ms: None,
+        });
+        shown.splice(at..at, rows.collect::<Vec<_>>());
+        snapshot.requests.total += uploads.live.len() as u64;
+    }
+}
+
+/// An upload that is being decoded.
+pub(super) struct Place<'a> {
+    intake: &'a Intake,
+    number: u64,
+    cancel: CancellationToken,
+}
+
+impl Place<'_> {
+    /// `work`, unless the upload is cancelled first.
+    pub(super) async fn during<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        tokio::select! {
+            done = work => done,
+            () = self.cancel.cancelled() => {
+                let message = format!("request {PREFIX}{} was cancelled while it was decoded", self.number);
+                Err(Fault::new(ErrorKind::Cancelled, message))
+            }
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.intake.lock().live.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keys::Rights;
+    use super::*;
+
+    fn client() -> Client {
+        Client { label: "app".into(), rights: Rights::ALL }
+    }
+
+    #[tokio::test]
+    async fn an_upload_can_be_cancelled_while_it_is_decoded() {
+        let intake = Intake::default();
+        let place = intake.enter("m", &client());
+        assert_eq!(intake.cancel("req-1"), None);
+        assert_eq!(intake.cancel("upload-9"), Some(false));
+        assert_eq!(intake.cancel("upload-1"), Some(true));
+        let fault = place.during(std::future::pending::<Result<(), Fault>>()).await.unwrap_err();
+        assert_eq!(fault.kind, ErrorKind::Cancelled);
+        drop(place);
+        assert_eq!(intake.cancel("upload-1"), Some(false), "it has left");
+        let place = intake.enter("m", &client());
+        assert_eq!(place.during(async { Ok(3) }).await.unwrap(), 3);
+    }
+}

@@ -1,0 +1,130 @@
+//! Keys, rights, strangers, and what may be seen.
+
+use super::bed::Bed;
+use serde_json::json;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+const KEYS: &str = "app serve marker-serve-key;board read marker-read-key;admin control,read,serve marker-admin-key";
+
+const ROUTES: [(&str, &str, &str); 13] = [
+    ("GET", "/readyz", "read"),
+    ("GET", "/progressz", "read"),
+    ("GET", "/metrics", "read"),
+    ("GET", "/control/v1/snapshot", "read"),
+    ("GET", "/control/v1/watch", "read"),
+    ("POST", "/v1/audio/transcriptions", "serve"),
+    ("POST", "/v1/audio/translations", "serve"),
+    ("POST", "/v1/embeddings", "serve"),
+    ("POST", "/v1/rerank", "serve"),
+    ("POST", "/v1/chat/completions", "serve"),
+    ("POST", "/v1/completions", "serve"),
+    ("DELETE", "/v1/requests/req-1", "control"),
+    ("GET", "/no/such/route", "serve"),
+];
+
+fn bearer(name: &str) -> String {
+    format!("Bearer marker-{name}-key")
+}
+
+#[tokio::test]
+async fn with_keys_only_the_alive_probe_is_open() {
+    let bed = Bed::with(KEYS, |_| {}).await;
+    assert_eq!(bed.get("/livez").await.status, 200);
+    for (method, path, _) in ROUTES.iter().chain(&[("GET", "/v1/models", "serve"), ("PUT", "/livez2", "")]) {
+        let reply = bed.ask(method, path, &[], "").await;
+        assert_eq!(reply.error(401)["code"], "invalid_api_key", "{path}");
+        assert_eq!(reply.header("www-authenticate"), "Bearer");
+        for wrong in ["Bearer marker-wrong-key", "Bearer ", "Basic marker", "marker-serve-key"] {
+            let reply = bed.ask(method, path, &[("authorization", wrong)], "").await;
+            reply.error(401);
+            assert!(!reply.text().contains("marker"), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rights_are_kept_apart() {
+    let bed = Bed::with(KEYS, |_| {}).await;
+    for (method, path, right) in ROUTES.iter().filter(|(_, path, _)| *path != "/no/such/route") {
+        for name in ["serve", "read"].iter().filter(|name| *name != right) {
+            let reply = bed.ask(method, path, &[("authorization", &bearer(name))], "").await;
+            assert_eq!(reply.error(403)["code"], "missing_right", "{name} {path}");
+        }
+    }
+    for (name, path, status) in [
+        ("serve", "/v1/models", 200),
+        ("read", "/v1/models", 200),
+        ("read", "/control/v1/snapshot", 200),
+        ("admin", "/control/v1/snapshot", 200),
+        ("serve", "/no/such/route", 404),
+    ] {
+        let reply = bed.ask("GET", path, &[("authorization", &bearer(name))], "").await;
+        assert_eq!(reply.status, status, "{name} {path}");
+    }
+    let reply = bed.ask("DELETE", "/v1/requests/req-1", &[("authorization", &bearer("admin"))], "").await;
+    reply.error(404);
+}
+
+#[tokio::test]
+async fn the_socket_needs_no_key() {
+    let bed = Bed::with(KEYS, |_| {}).await;
+    assert_eq!(bed.ask_socket("GET", "/control/v1/snapshot", "").await.status, 200);
+    let body = json!({"model": "minilm-l6", "input": "a"}).to_string();
+    assert_eq!(bed.ask_socket("POST", "/v1/embeddings", body).await.status, 200);
+    bed.ask_socket("DELETE", "/v1/requests/req-99", "").await.error(404);
+}
+
+#[tokio::test]
+async fn without_keys_a_foreign_page_is_kept_out() {
+    let bed = Bed::start().await;
+    let body = json!({"model": "minilm-l6", "input": "a"}).to_string();
+    let reply = bed.ask("POST", "/v1/embeddings", &[("origin", "https://evil.example")], body.clone()).await;
+    reply.error(403);
+    assert_eq!(bed.ask("POST", "/v1/embeddings", &[("origin", "http://localhost:3000")], body).await.status, 200);
+    let rebound = bed.raw(b"GET /v1/models HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n", false).await;
+    assert!(rebound.starts_with("HTTP/1.1 403"), "{rebound}");
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn keys_and_texts_appear_nowhere() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_writer(move || writer.clone()).finish();
+    // One thread runs this test and its server: the guard covers both.
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let bed = Bed::with(KEYS, |_| {}).await;
+    let auth = ("authorization", bearer("admin"));
+    let auth = [(auth.0, auth.1.as_str())];
+    let body = json!({"model": "minilm-l6", "input": "marker text"}).to_string();
+    assert_eq!(bed.ask("POST", "/v1/embeddings", &auth, body).await.status, 200);
+    for bad in
+        [&b"{\"input\": \"marker\xc4\xe3\"}"[..], b"{\"marker\": [[[", b"\"marker\"", b"{\"input\":\"marker\0\"}"]
+    {
+        bed.ask("POST", "/v1/embeddings", &auth, bad).await.error(400);
+    }
+    bed.ask("GET", "/marker/route?key=marker", &auth, "").await.error(404);
+    bed.ask("GET", "/v1/models", &[("authorization", "Bearer marker-wrong-key")], "").await.error(401);
+    bed.ask("POST", "/v1/embeddings", &auth, json!({"model": "minilm-l6", "input": {"marker": 1}}).to_string()).await;
+    let seen = bed.ask("GET", "/control/v1/snapshot", &auth, "").await.text().to_string()
+        + bed.ask("GET", "/metrics", &auth, "").await.text();
+    assert!(seen.contains("admin"), "the label is shown");
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(log.contains("answered") && log.contains("/v1/embeddings"), "{log}");
+    assert!(!log.contains("marker"), "{log}");
+    assert!(!seen.contains("marker"), "{seen}");
+}

@@ -1,0 +1,9 @@
+//! The doors from outside: a real server, real sockets, fake models.
+
+mod access;
+mod bed;
+mod bodies;
+mod fakes;
+mod life;
+mod speech;
+mod text;
