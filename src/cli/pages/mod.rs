@@ -50,8 +50,8 @@ fn tidy(roff: &str) -> String {
     let mut out = String::new();
     let mut filled = true;
     for (i, line) in lines.iter().enumerate() {
-        let beside = |j: Option<usize>| j.and_then(|j| lines.get(j)).is_some_and(|l| *l == ".sp");
-        if *line == ".br" && (beside(i.checked_sub(1)) || beside(Some(i + 1))) {
+        let blank = |j: Option<usize>| j.and_then(|j| lines.get(j)).is_some_and(|l| l.is_empty() || *l == ".sp");
+        if *line == ".br" && (blank(i.checked_sub(1)) || blank(Some(i + 1))) {
             continue;
         }
         match *line {
@@ -59,7 +59,9 @@ fn tidy(roff: &str) -> String {
             ".fi" => filled = true,
             _ => {}
         }
-        if filled && !line.starts_with(['.', '\'']) {
+        if filled && line.is_empty() {
+            out.push_str(".sp\n");
+        } else if filled && !line.starts_with(['.', '\'']) {
             wrap(line, &mut out);
         } else {
             out.push_str(line);
@@ -94,7 +96,7 @@ mod tests {
     #[test]
     fn tidying_keeps_words_and_requests() {
         let long = "word ".repeat(30);
-        let tidied = tidy(&format!(".TP\n{long}\n.br\n.sp\n.nf\n  kept   as it is\n.fi\n"));
+        let tidied = tidy(&format!(".TP\n{long}\n.br\n\n.br\n.nf\n  kept   as it is\n.fi\n"));
         assert_eq!(tidied.matches("word").count(), 30);
         assert!(tidied.lines().all(|l| l.len() <= LINE && l == l.trim_end()));
         assert!(tidied.contains("\n.sp\n") && !tidied.contains(".br"));

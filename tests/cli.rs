@@ -1,0 +1,408 @@
+//! The command line as scripts see it: exit codes, streams, formats. No engine runs here, apart from stand-ins that
+//! answer on a socket; the environment is empty but for what a test sets.
+
+use assert_cmd::Command;
+use assert_cmd::assert::Assert;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder of a test's own, removed with it.
+struct Home(PathBuf);
+
+impl Home {
+    fn new() -> Home {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        // Short: a socket's path has to fit into about a hundred bytes.
+        let name = format!("lkc-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(path.join("lanekeeper")).unwrap();
+        Home(path)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lanekeeper"));
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", &self.0)
+            .env("XDG_RUNTIME_DIR", &self.0)
+            .env("LANG", "C.UTF-8")
+            .current_dir(&self.0);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Assert {
+        self.command().args(args).assert()
+    }
+
+    fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// An engine named `name` that gives every request the answer `status` and `body`, and remembers nothing.
+    fn stand_in(&self, name: &str, status: &'static str, body: String) {
+        let listener = UnixListener::bind(self.0.join("lanekeeper").join(format!("{name}.sock"))).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut head = Vec::new();
+                let mut byte = [0];
+                // Requests here have no body: the head ends them.
+                while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+                    head.push(byte[0]);
+                }
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                    body.len()
+                );
+            }
+        });
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn stdout(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn stderr(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+fn json(assert: &Assert) -> serde_json::Value {
+    serde_json::from_str(&stdout(assert)).unwrap_or_else(|e| panic!("{e}: {}", stdout(assert)))
+}
+
+const COMMANDS: [&str; 20] = [
+    "serve", "demo", "top", "status", "models", "lanes", "requests", "cancel", "transcribe", "embed", "rerank", "chat",
+    "complete", "check", "pull", "profile", "doctor", "bench", "completions", "man",
+];
+
+#[test]
+fn help_and_version_are_results() {
+    let home = Home::new();
+    let version = home.run(&["--version"]).code(0);
+    assert_eq!(stdout(&version), format!("lanekeeper {}\n", env!("CARGO_PKG_VERSION")));
+    let help = home.run(&["--help"]).code(0);
+    for command in COMMANDS {
+        assert!(stdout(&help).contains(&format!("\n  {command} ")), "{command}");
+        let own = home.run(&[command, "--help"]).code(0);
+        assert!(!stdout(&own).contains('\u{1b}') && !stderr(&own).contains('\u{1b}'), "{command}");
+    }
+    assert!(!stdout(&help).contains("generate"), "what is for the makers stays hidden");
+}
+
+#[test]
+fn a_wrong_command_line_is_usage() {
+    let home = Home::new();
+    for args in [
+        &["nonsense"][..],
+        &[],
+        &["status", "--nonsense"],
+        &["status", "-o", "xml"],
+        &["transcribe"],
+        &["models", "--interval", "soon"],
+        &["-E", "https://localhost:1", "status"],
+        &["-E", "ftp://localhost", "status"],
+        &["-E", "http://localhost:x", "status"],
+        &["--key-file", "missing", "-E", "a", "status"],
+        &["serve", "--log", "lanekeeper=loud"],
+        &["man", "nonsense"],
+        &["generate"],
+    ] {
+        let done = home.run(args).code(2);
+        assert_eq!(stdout(&done), "", "{args:?}");
+        assert!(!stderr(&done).is_empty() && !stderr(&done).contains('\u{1b}'), "{args:?}: {}", stderr(&done));
+    }
+    let empty = home.command().arg("chat").write_stdin("").assert().code(2);
+    assert!(stderr(&empty).contains("no message"));
+}
+
+#[test]
+fn an_engine_that_is_not_there_is_unreachable() {
+    let home = Home::new();
+    let clip = home.file("a.wav", b"RIFF");
+    let clip = clip.to_str().unwrap();
+    for args in [
+        &["status"][..],
+        &["status", "--ready"],
+        &["models"],
+        &["lanes"],
+        &["requests", "-o", "json"],
+        &["models", "--watch"],
+        &["cancel", "req-1"],
+        &["transcribe", clip],
+        &["embed", "x"],
+        &["rerank", "q", "d"],
+        &["chat", "x"],
+        &["complete", "x"],
+        &["top"],
+        &["-E", "other", "status"],
+        &["-E", "http://127.0.0.1:9", "status"],
+    ] {
+        let done = home.run(args).code(3);
+        assert_eq!(stdout(&done), "", "{args:?}");
+        assert!(stderr(&done).starts_with("error: "), "{args:?}: {}", stderr(&done));
+    }
+    let done = home.run(&["status"]);
+    assert!(stderr(&done).contains("hint: start one with `lanekeeper serve"), "{}", stderr(&done));
+}
+
+/// A snapshot whose names try to steer the terminal.
+fn snapshot() -> String {
+    let counters = serde_json::json!({
+        "submitted": 1, "served": 1, "cancelled": 0, "expired": 0, "failed": 0, "refused": 0, "batches": 1,
+        "cost_served": 5, "run_ms": 3
+    });
+    let lane = |name: &str| {
+        serde_json::json!({
+            "lane": name, "paused": false, "pending": 2, "cost": 6000, "oldest_wait_ms": 12.5, "running": 1, "served": 7,
+            "cancelled": 0, "expired": 0, "failed": 0
+        })
+    };
+    serde_json::json!({
+        "schema": "lanekeeper.snapshot/1", "node": "evil\u{1b}[2Jnode", "version": "9", "pid": 1, "seq": 1, "at_ms": 1,
+        "uptime_ms": 61000, "revision": 4, "state": "degraded", "reasons": ["a reason\u{7}"],
+        "host": { "cpu_threads": 2, "resident_bytes": 1048576 },
+        "devices": [{ "id": "cpu", "description": "cpu, 2 threads" }],
+        "models": [{
+            "id": "speech\u{1b}]0;title\u{7}", "family": "whisper", "ops": ["transcribe"],
+            "state": { "state": "failed", "why": "no\nfile" }, "device": "cpu",
+            "queues": [{
+                "op": "transcribe", "lanes": [lane("clips"), lane("recordings")],
+                "caps": {
+                    "max_batch_cost_effective": 16384, "max_batch_cost": 16384, "max_batch_cost_source": "default",
+                    "max_batch_requests": 64, "wait_ms": 10.0, "coalesce_ms": 1.0, "depth": 1, "max_queue": 512
+                },
+                "inflight": [], "recent": [], "latency": { "p50_ms": 12.0, "p95_ms": 1234.0, "window": 7 },
+                "counters": counters
+            }]
+        }],
+        "generation": [],
+        "requests": { "total": 1, "shown": [{
+            "id": "req-1", "model": "m", "op": "transcribe", "lane": "clips", "state": "queued", "client": "c\u{9b}31m",
+            "cost": 3000, "queued_ms": 5.0, "position": 1, "wait": { "code": "window_open", "estimate_ms": 40.0 }
+        }] },
+        "dropped": { "events": 0, "frames": 0 }, "of_a_newer_engine": true
+    })
+    .to_string()
+}
+
+#[test]
+fn nouns_show_the_snapshot_in_every_format() {
+    let home = Home::new();
+    home.stand_in("one", "200 OK", snapshot());
+    for noun in ["status", "models", "lanes", "requests"] {
+        for format in ["table", "wide"] {
+            let done = home.run(&[noun, "-o", format]).code(0);
+            let text = stdout(&done);
+            assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{noun} {format}: {text:?}");
+            assert!(text.lines().all(|l| l == l.trim_end()), "{noun} {format}: {text:?}");
+            assert_eq!(stderr(&done), "");
+        }
+        let whole = json(&home.run(&[noun, "-o", "json"]).code(0));
+        assert!(whole.is_object() || whole.is_array(), "{noun}");
+        let lines = stdout(&home.run(&[noun, "-o", "ndjson"]).code(0));
+        assert!(lines.lines().all(|l| serde_json::from_str::<serde_json::Value>(l).is_ok()), "{noun}: {lines}");
+        let yaml = stdout(&home.run(&[noun, "-o", "yaml"]).code(0));
+        assert!(!yaml.contains('\u{1b}') && yaml.contains(':'), "{noun}: {yaml}");
+    }
+    let status = json(&home.run(&["status", "-o", "json"]));
+    assert_eq!((&status["seq"], &status["of_a_newer_engine"]), (&1.into(), &true.into()), "nothing is lost");
+    let models = json(&home.run(&["models", "-o", "json"]));
+    assert_eq!(models[0]["state"]["state"], "failed");
+    let lanes = json(&home.run(&["lanes", "-o", "json"]));
+    assert_eq!(lanes["queues"][0]["lanes"][1]["pending"], 2);
+    let requests = json(&home.run(&["requests", "-o", "json"]));
+    assert_eq!(requests["shown"][0]["wait"]["code"], "window_open");
+    let table = stdout(&home.run(&["requests"]));
+    assert!(table.contains("queued #1") && table.contains("the batch window is still open"), "{table}");
+    let none = stdout(&home.run(&["requests", "-m", "other"]));
+    assert_eq!(none, "no requests\n");
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_ask() {
+    let home = Home::new();
+    home.stand_in("one", "200 OK", snapshot());
+    let painted = |args: &[&str]| stdout(&home.run(args).code(0)).contains('\u{1b}');
+    assert!(!painted(&["models"]));
+    assert!(painted(&["models", "--color", "always"]));
+    assert!(!painted(&["models", "--color", "never"]));
+    assert!(!painted(&["models", "--color", "always", "-o", "json"]), "data is never painted");
+}
+
+#[test]
+fn an_engine_is_found_by_name_path_and_variable() {
+    let home = Home::new();
+    home.stand_in("one", "200 OK", snapshot());
+    let path = home.0.join("lanekeeper/one.sock");
+    home.run(&["-E", "one", "status"]).code(0);
+    home.run(&["status", "-E", path.to_str().unwrap()]).code(0);
+    home.command().env("LANEKEEPER_ENGINE", "one").arg("status").assert().code(0);
+    home.command().env("LANEKEEPER_ENGINE", "two").arg("status").assert().code(3);
+}
+
+#[test]
+fn refusals_of_the_engine_have_codes_of_their_own() {
+    let error = |kind: &str| {
+        format!(r#"{{"error":{{"message":"because of {kind}","type":"t","code":"c","param":null}}}}"#)
+    };
+    for (status, code) in [
+        ("401 Unauthorized", 4),
+        ("403 Forbidden", 4),
+        ("404 Not Found", 5),
+        ("409 Conflict", 6),
+        ("504 Gateway Timeout", 7),
+        ("429 Too Many Requests", 8),
+        ("503 Service Unavailable", 8),
+        ("500 Internal Server Error", 1),
+    ] {
+        let home = Home::new();
+        home.stand_in("one", status, error(status));
+        let done = home.run(&["models"]).code(code);
+        assert!(stderr(&done).contains(&format!("because of {status}")), "{}", stderr(&done));
+        assert_eq!(stdout(&done), "");
+    }
+    let home = Home::new();
+    home.stand_in("one", "503 Service Unavailable", error("loading"));
+    let quiet = home.run(&["status", "--ready"]).code(8);
+    assert_eq!((stdout(&quiet), stderr(&quiet)), (String::new(), String::new()));
+    let home = Home::new();
+    home.stand_in("one", "200 OK", "<html>hello</html>".into());
+    let other = home.run(&["status"]).code(3);
+    assert!(stderr(&other).contains("does not answer like a lanekeeper engine"), "{}", stderr(&other));
+}
+
+#[test]
+fn keys_come_from_files_and_the_environment_and_are_never_shown() {
+    let home = Home::new();
+    home.stand_in("one", "401 Unauthorized", "{}".into());
+    let key = home.file("key", "s3cret-marker\n");
+    for done in [
+        home.run(&["--key-file", key.to_str().unwrap(), "status"]).code(4),
+        home.command().env("LANEKEEPER_KEY", "s3cret-marker").arg("status").assert().code(4),
+    ] {
+        assert!(!stderr(&done).contains("s3cret"), "{}", stderr(&done));
+    }
+    home.command().env("LANEKEEPER_KEY", "two words").arg("status").assert().code(2);
+}
+
+#[test]
+fn check_says_what_a_file_is() {
+    let home = Home::new();
+    let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/clips/01.flac");
+    // The name lies; the content counts.
+    let lying = home.file("a.wav", std::fs::read(&clip).unwrap());
+    let good = json(&home.run(&["check", lying.to_str().unwrap(), "-o", "json"]).code(0));
+    assert_eq!(good[0]["accepted"], true);
+    assert_eq!(good[0]["sample_rate"], 16_000);
+    assert_eq!(good[0]["lane"], "clip");
+    let text = stdout(&home.run(&["check", lying.to_str().unwrap()]).code(0));
+    assert!(text.contains("a.wav: accepted\n") && text.contains("16000 Hz"), "{text}");
+    for (name, content, says) in [
+        ("empty.wav", &b""[..], "empty"),
+        ("page.wav", b"<!DOCTYPE html><html></html>", "not audio"),
+        ("data.wav", b"{\"a\": 1}", "not audio"),
+    ] {
+        let path = home.file(name, content);
+        let done = home.run(&["check", path.to_str().unwrap()]).code(5);
+        assert!(stdout(&done).contains("refused") && stdout(&done).contains(says), "{name}: {}", stdout(&done));
+    }
+    let both = home.run(&["check", "missing.wav", lying.to_str().unwrap()]).code(5);
+    assert!(stderr(&both).contains("missing.wav") && stdout(&both).contains("accepted"), "the rest is still checked");
+    let stdin = home.command().args(["check", "-"]).write_stdin(std::fs::read(&clip).unwrap()).assert().code(0);
+    assert!(stdout(&stdin).contains("accepted"));
+}
+
+#[test]
+fn profiles_are_listed_shown_and_checked() {
+    let home = Home::new();
+    let listed = json(&home.run(&["profile", "list", "-o", "json"]).code(0));
+    assert!(listed.as_array().unwrap().iter().any(|p| p["name"] == "demo" && p["shipped"] == true));
+    let shown = json(&home.run(&["profile", "show", "demo", "--set", "limits.stall_s=7", "-o", "json"]).code(0));
+    let values = shown["values"].as_array().unwrap();
+    let stall = values.iter().find(|v| v["key"] == "limits.stall_s").unwrap();
+    assert_eq!(stall["value"], "7");
+    assert!(stall["origin"].as_str().unwrap().contains("--set"), "{stall}");
+    home.run(&["profile", "check", "demo", "minilm-l6"]).code(0);
+    let bad = home.file("bad.yaml", "name: bad\nmodels:\n  - minilm-l6\nlimits:\n  stal_s: 3\n");
+    let refused = home.run(&["profile", "check", bad.to_str().unwrap()]).code(5);
+    assert!(stderr(&refused).contains("bad.yaml:5:3") && stderr(&refused).contains("stall_s"), "{}", stderr(&refused));
+    let refused = home.run(&["serve", "--offline", "--set", "limits.stall_s=never"]).code(5);
+    assert!(stderr(&refused).contains("limits.stall_s"), "{}", stderr(&refused));
+    let schema = json(&home.run(&["profile", "schema"]).code(0));
+    assert!(schema["properties"]["models"].is_object());
+}
+
+#[test]
+fn missing_files_offline_are_refused_at_once() {
+    let home = Home::new();
+    for args in [
+        &["pull", "--offline", "minilm-l6"][..],
+        &["pull", "--offline", "--profile", "demo"],
+        &["serve", "--offline"],
+        &["demo", "--offline"],
+        &["bench", "--offline"],
+    ] {
+        let done = home.run(args).code(5);
+        assert!(stderr(&done).contains("lanekeeper pull"), "{args:?}: {}", stderr(&done));
+    }
+}
+
+#[test]
+fn doctor_reports_without_an_engine() {
+    let home = Home::new();
+    let done = home.run(&["doctor", "-o", "json"]).code(0);
+    let findings = json(&done);
+    for check in ["machine", "kernels", "cache", "sockets", "profile", "files", "port", "engine"] {
+        let found = findings.as_array().unwrap().iter().find(|f| f["check"] == check);
+        assert!(found.is_some(), "{check}: {findings}");
+    }
+    home.run(&["-E", "nobody", "doctor"]).code(8);
+}
+
+#[test]
+fn manual_pages_are_written_and_installed() {
+    let home = Home::new();
+    let main = stdout(&home.run(&["man"]).code(0));
+    assert!(main.contains(".TH LANEKEEPER 1"), "{main}");
+    let page = stdout(&home.run(&["man", "profile", "check"]).code(0));
+    assert!(page.contains(".TH LANEKEEPER-PROFILE-CHECK 1"), "{page}");
+    assert!(stdout(&home.run(&["man", "profile(5)"]).code(0)).contains(".TH LANEKEEPER-PROFILE 5"));
+    home.run(&["man", "--install"]).code(0);
+    assert!(home.0.join(".local/share/man/man7/lanekeeper-exit-codes.7").is_file());
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(stdout(&home.run(&["completions", shell]).code(0)).contains("lanekeeper"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_success() {
+    let home = Home::new();
+    home.stand_in("one", "200 OK", snapshot());
+    for args in [&["man"][..], &["completions", "bash"], &["profile", "schema"], &["status"], &["status", "-o", "json"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_lanekeeper"))
+            .args(args)
+            .env_clear()
+            .env("XDG_RUNTIME_DIR", &home.0)
+            .stdout(writer)
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
