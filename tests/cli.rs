@@ -84,8 +84,26 @@ fn json(assert: &Assert) -> serde_json::Value {
 }
 
 const COMMANDS: [&str; 20] = [
-    "serve", "demo", "top", "status", "models", "lanes", "requests", "cancel", "transcribe", "embed", "rerank", "chat",
-    "complete", "check", "pull", "profile", "doctor", "bench", "completions", "man",
+    "serve",
+    "demo",
+    "top",
+    "status",
+    "models",
+    "lanes",
+    "requests",
+    "cancel",
+    "transcribe",
+    "embed",
+    "rerank",
+    "chat",
+    "complete",
+    "check",
+    "pull",
+    "profile",
+    "doctor",
+    "bench",
+    "completions",
+    "man",
 ];
 
 #[test]
@@ -255,9 +273,8 @@ fn an_engine_is_found_by_name_path_and_variable() {
 
 #[test]
 fn refusals_of_the_engine_have_codes_of_their_own() {
-    let error = |kind: &str| {
-        format!(r#"{{"error":{{"message":"because of {kind}","type":"t","code":"c","param":null}}}}"#)
-    };
+    let error =
+        |kind: &str| format!(r#"{{"error":{{"message":"because of {kind}","type":"t","code":"c","param":null}}}}"#);
     for (status, code) in [
         ("401 Unauthorized", 4),
         ("403 Forbidden", 4),
@@ -391,7 +408,8 @@ fn manual_pages_are_written_and_installed() {
 fn a_reader_that_goes_away_is_success() {
     let home = Home::new();
     home.stand_in("one", "200 OK", snapshot());
-    for args in [&["man"][..], &["completions", "bash"], &["profile", "schema"], &["status"], &["status", "-o", "json"]] {
+    for args in [&["man"][..], &["completions", "bash"], &["profile", "schema"], &["status"], &["status", "-o", "json"]]
+    {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_lanekeeper"))

@@ -94,7 +94,7 @@ impl<'a> Progress<'a> {
             }
             PullEvent::Done { role, path, bytes: size, sha256 } => {
                 self.end_bar();
-                self.line(&format!("{model}: {} is there ({}, checked)", word(role), bytes(size)));
+                self.line(&format!("{model}: {} done ({}, checked)", word(role), bytes(size)));
                 self.add(role, path, Some(size), sha256, true);
             }
         }

@@ -15,9 +15,9 @@ use std::time::Duration;
 /// snapshot is written instead. An engine that goes away is waited for.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Time between snapshots (50ms to 5s).
-    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = super::duration::parse)]
-    interval: Duration,
+    /// Time between snapshots, 50ms to 5s [default: 250ms, plain 2s].
+    #[arg(long, value_name = "TIME", value_parser = super::duration::parse)]
+    interval: Option<Duration>,
     /// One line of plain text per snapshot: for logs, pipes and screen readers.
     #[arg(long)]
     plain: bool,
@@ -59,7 +59,8 @@ pub fn run(context: &Context, args: &TopArgs) -> CliResult {
     let facts = Facts::from_process();
     let plain = args.plain || !facts.interactive;
     context.block_on(async {
-        let feed = Feed::start(client.clone(), args.interval);
+        let interval = args.interval.unwrap_or(Duration::from_millis(if plain { 2_000 } else { 250 }));
+        let feed = Feed::start(client.clone(), interval);
         if plain {
             return lines(context, feed).await;
         }
