@@ -1,6 +1,8 @@
 //! The command line as scripts see it: exit codes, streams, formats. No engine runs here, apart from stand-ins that
 //! answer on a socket; the environment is empty but for what a test sets.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+
 use assert_cmd::Command;
 use assert_cmd::assert::Assert;
 use std::io::{Read, Write};

@@ -149,7 +149,7 @@ fn verdicts(seen: &Seen, ended_early: bool) -> Vec<Verdict> {
     let by_faults = |index: usize, kind: Kind, good: String| {
         let faults = seen.faults.get(CHECKS[index]).map(Vec::as_slice).unwrap_or_default();
         match faults {
-            [first, rest @ ..] if rest.is_empty() => verdict(index, Some(false), first.clone()),
+            [only] => verdict(index, Some(false), only.clone()),
             [first, rest @ ..] => verdict(index, Some(false), format!("{first}, and {} more", rest.len())),
             [] if done(kind) => verdict(index, Some(true), good),
             // A kind of which nothing was answered proves nothing.
