@@ -12,10 +12,11 @@ pub(super) fn agrees(isa: Isa) -> bool {
 
 fn compare(isa: Isa) -> candle_core::Result<bool> {
     let (rows, cols) = (40, 96);
+    // 15 rows: every width of both kernels takes part (8 + 4 + 3, 12 + 3).
     // Any fixed values with both signs and no pattern that fits the tiles.
     let value = |i: usize| ((i * 7919) % 1009) as f32 / 504.5 - 1.0;
     let w = Tensor::from_vec((0..rows * cols).map(value).collect::<Vec<f32>>(), (rows, cols), &Device::Cpu)?;
-    let x: Vec<f32> = (0..9 * cols).map(|i| value(3 * i + 1)).collect();
+    let x: Vec<f32> = (0..15 * cols).map(|i| value(3 * i + 1)).collect();
     let q4 = QTensor::quantize(&w, GgmlDType::Q4_0)?;
     let packs = [
         Packed::from_blocks(&q4, None, false),

@@ -1,4 +1,7 @@
 //! AVX-512 with VNNI: 16 lanes, a whole tile at a time.
+//!
+//! No processor of the development machines has it, so the tests here run it only where one does; the self-check at
+//! start-up ([`super::Isa::best`]) keeps it out of use wherever it would disagree with the portable twin.
 
 use super::Simd;
 use std::arch::x86_64::*;
