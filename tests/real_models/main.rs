@@ -2,6 +2,7 @@
 //! (`lanekeeper pull --profile demo` fills `~/.cache/lanekeeper`). A missing file is a failure, not a skip.
 
 mod text;
+mod whisper;
 
 use lanekeeper::profile::{Env, FileRole, ModelProfile, load_model};
 use lanekeeper::pull::{PullOptions, pull};

@@ -1,7 +1,7 @@
 //! The token loop: several windows side by side, each at its own position and temperature.
 
 use super::forward::{Cross, Rows, Whisper};
-use super::rules::{self, Rng};
+use super::rules::{self, SplitMix};
 use super::tokens::Tokens;
 use crate::engine::models::ModelError;
 use crate::engine::models::backend::Backend;
@@ -43,13 +43,15 @@ pub struct Lane {
     temperatures: Vec<f32>,
     seed: u64,
     attempt: usize,
-    rng: Rng,
+    rng: SplitMix,
     tokens: Vec<u32>,
     sum_logprob: f64,
     no_speech_prob: f64,
     /// Logits after the prompt: where every attempt starts.
     first: Vec<f32>,
     decoded_tokens: usize,
+    /// The best of the attempts that failed their checks.
+    best_failed: Option<Outcome>,
     outcome: Option<Outcome>,
 }
 
@@ -81,12 +83,13 @@ impl Lane {
             temperatures,
             seed,
             attempt: 0,
-            rng: Rng::new(seed),
+            rng: SplitMix::new(seed),
             tokens: Vec::new(),
             sum_logprob: 0.0,
             no_speech_prob: 0.0,
             first: Vec::new(),
             decoded_tokens: 0,
+            best_failed: None,
             outcome: None,
         }
     }
@@ -118,20 +121,12 @@ impl Lane {
         }
     }
 
-    /// Judges a finished attempt; true when another one is to be made.
+    /// Judges a finished attempt; true when another one is to be made. Where all fail, the best of them stands: the
+    /// likeliest, but repetition only if there is nothing else.
     fn end_attempt(&mut self, t: &Tokens) -> bool {
         let avg_logprob = self.sum_logprob / (self.tokens.len() + 1) as f64;
         let compression_ratio = compression_ratio(t.decode(&self.tokens).trim());
-        let guess = avg_logprob < MIN_LOGPROB;
-        let silence = guess && self.no_speech_prob > MAX_NO_SPEECH;
-        if (guess || compression_ratio > MAX_COMPRESSION) && !silence && self.attempt + 1 < self.temperatures.len() {
-            self.attempt += 1;
-            self.rng = Rng::new(self.seed.wrapping_add(self.attempt as u64));
-            self.tokens.clear();
-            self.sum_logprob = 0.0;
-            return true;
-        }
-        self.outcome = Some(Outcome {
+        let outcome = Outcome {
             tokens: std::mem::take(&mut self.tokens),
             temperature: self.temperatures[self.attempt],
             avg_logprob,
@@ -139,8 +134,35 @@ impl Lane {
             no_speech_prob: self.no_speech_prob,
             fallbacks: self.attempt,
             decoded_tokens: self.decoded_tokens,
-        });
-        false
+        };
+        let guess = avg_logprob < MIN_LOGPROB;
+        let silence = guess && self.no_speech_prob > MAX_NO_SPEECH;
+        if silence || !(guess || outcome.repeats()) {
+            self.outcome = Some(outcome);
+            return false;
+        }
+        let worth = |o: &Outcome| (!o.repeats(), o.avg_logprob);
+        if self.best_failed.as_ref().is_none_or(|best| worth(&outcome) > worth(best)) {
+            self.best_failed = Some(outcome);
+        }
+        if self.attempt + 1 == self.temperatures.len() {
+            self.outcome = self.best_failed.take().map(|best| Outcome {
+                fallbacks: self.attempt,
+                decoded_tokens: self.decoded_tokens,
+                ..best
+            });
+            return false;
+        }
+        self.attempt += 1;
+        self.rng = SplitMix::new(self.seed.wrapping_add(self.attempt as u64));
+        self.sum_logprob = 0.0;
+        true
+    }
+}
+
+impl Outcome {
+    fn repeats(&self) -> bool {
+        self.compression_ratio > MAX_COMPRESSION
     }
 }
 
@@ -253,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_falls_back_through_every_temperature_and_then_stands() {
+    fn a_guess_falls_back_through_every_temperature_and_the_best_stands() {
         let t = toy();
         let mut l = Lane::new(0, &[], &[t.sot], 0.0, 3, &t, 20);
         // Flat logits: every choice is a guess.
@@ -267,7 +289,7 @@ mod tests {
         }
         let o = l.outcome.unwrap();
         assert_eq!(o.fallbacks, 5);
-        assert!((o.temperature - 1.0).abs() < 1e-6 && o.avg_logprob < MIN_LOGPROB);
+        assert!(o.avg_logprob < MIN_LOGPROB && o.decoded_tokens > o.tokens.len());
     }
 
     #[test]

@@ -113,10 +113,10 @@ pub fn is_silent(samples: &[f32]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::models::whisper::rules::Rng;
+    use crate::engine::models::whisper::rules::SplitMix;
 
     fn noise(n: usize, rms: f32, seed: u64) -> Vec<f32> {
-        let mut rng = Rng::new(seed);
+        let mut rng = SplitMix::new(seed);
         // Sum of four uniforms: close to Gaussian, unit variance at a width of √3.
         (0..n).map(|_| (0..4).map(|_| rng.unit() as f32 - 0.5).sum::<f32>() * 3f32.sqrt() * rms).collect()
     }

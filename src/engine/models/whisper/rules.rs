@@ -79,7 +79,7 @@ pub fn greedy(logits: &[f32]) -> Choice {
 }
 
 /// A token drawn at `temperature`; its log-probability is the one at temperature 1, as the checks want it.
-pub fn sample(logits: &[f32], temperature: f32, rng: &mut Rng) -> Choice {
+pub fn sample(logits: &[f32], temperature: f32, rng: &mut SplitMix) -> Choice {
     let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let weight = |v: f32| f64::from((v - max) / temperature).exp();
     let total: f64 = logits.iter().map(|&v| weight(v)).sum();
@@ -108,11 +108,11 @@ pub fn probability(logits: &[f32], token: u32) -> f64 {
 
 /// A small seeded generator (SplitMix64): the same seed draws the same tokens on every machine.
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub struct SplitMix(u64);
 
-impl Rng {
+impl SplitMix {
     pub fn new(seed: u64) -> Self {
-        Rng(seed)
+        SplitMix(seed)
     }
 
     /// Uniform in [0, 1).
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn sampling_follows_the_weights_and_the_seed() {
         let logits = [0.0f32, 1.0, f32::NEG_INFINITY, 2.0];
-        let mut rng = Rng::new(5);
+        let mut rng = SplitMix::new(5);
         let mut counts = [0u32; 4];
         for _ in 0..20_000 {
             counts[sample(&logits, 1.0, &mut rng).token as usize] += 1;
@@ -204,7 +204,7 @@ mod tests {
             assert!((*c as f32 / 20_000.0 - l.exp() / total).abs() < 0.02, "{counts:?}");
         }
         let draw = |seed| {
-            let mut rng = Rng::new(seed);
+            let mut rng = SplitMix::new(seed);
             (0..20).map(|_| sample(&logits, 0.8, &mut rng).token).collect::<Vec<_>>()
         };
         assert_eq!(draw(1), draw(1));

@@ -83,6 +83,12 @@ impl<B: Backend> WhisperTranscriber<B> {
                 word.end += offset;
                 s.words.push(word);
             }
+            // Words know better than the model's own times where a segment begins and ends.
+            if let (Some(first), Some(last)) = (s.words.first(), s.words.last())
+                && first.start < last.end
+            {
+                (s.start, s.end) = (first.start, last.end);
+            }
         }
         Ok(())
     }
