@@ -22,12 +22,12 @@ struct Row {
 }
 
 fn reference() -> Reference {
-    serde_json::from_str(include_str!("../reference/whisper.json")).unwrap()
+    serde_json::from_str(include_str!("../reference/whisper.json")).expect("the committed reference parses")
 }
 
 fn tiny_en() -> (SpeechFront, Box<dyn Transcriber>) {
     let (profile, files) = crate::model("whisper-tiny-en");
-    let loaded = load(&profile, &files).unwrap();
+    let loaded = load(&profile, &files).expect("the pinned files load");
     match (loaded.front, loaded.back) {
         (ModelFront::Speech(front), ModelBack::Speech(back)) => (front, back),
         _ => panic!("whisper-tiny-en is not a speech model"),
@@ -41,7 +41,7 @@ fn speech(name: &str) -> Pcm {
     let bytes = std::fs::read(&path).unwrap_or_else(|e| {
         panic!("{}: {e}; install pocketsphinx-testdata or set LANEKEEPER_TEST_SPEECH", path.display())
     });
-    decode(&bytes, DecodeLimits::default()).unwrap()
+    decode(&bytes, DecodeLimits::default()).expect("a sound file decodes")
 }
 
 fn pcm(samples: Vec<f32>) -> Pcm {
@@ -56,14 +56,16 @@ fn run(model: &mut dyn Transcriber, mut sessions: Vec<TranscribeSession>) -> Vec
             return sessions;
         }
         for result in model.step(&mut open) {
-            result.unwrap();
+            result.expect("a window is decoded");
         }
     }
     panic!("sessions do not end");
 }
 
 fn transcribe(model: &mut dyn Transcriber, audio: Pcm) -> TranscribeSession {
-    run(model, vec![TranscribeSession::new(audio, TranscribeOptions::default())]).pop().unwrap()
+    run(model, vec![TranscribeSession::new(audio, TranscribeOptions::default())])
+        .pop()
+        .expect("one session in, one out")
 }
 
 fn text(s: &TranscribeSession) -> String {
@@ -170,11 +172,12 @@ struct Clip {
 
 fn clips() -> Vec<(Clip, Pcm)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("assets/clips");
-    let clips: Vec<Clip> = serde_json::from_slice(&std::fs::read(folder.join("texts.json")).unwrap()).unwrap();
+    let read = |name: &str| std::fs::read(folder.join(name)).expect("the clips are part of the project");
+    let clips: Vec<Clip> = serde_json::from_slice(&read("texts.json")).expect("texts.json parses");
     clips
         .into_iter()
         .map(|c| {
-            let audio = decode(&std::fs::read(folder.join(&c.file)).unwrap(), DecodeLimits::default()).unwrap();
+            let audio = decode(&read(&c.file), DecodeLimits::default()).expect("a committed clip decodes");
             (c, audio)
         })
         .collect()
