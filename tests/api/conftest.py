@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-BINARY = os.environ["LANEKEEPER_BINARY"]
+BINARY = os.environ["LANEKEEPER_TEST_BINARY"]
 SPEECH = Path(os.environ.get("LANEKEEPER_TEST_SPEECH", "/usr/share/pocketsphinx/test/data"))
 CLIPS = Path(__file__).resolve().parents[2] / "assets" / "clips"
 SPEECH_MODEL, LANGUAGE_MODEL, TEXT_MODEL = "whisper-tiny-en", "smollm2-135m", "minilm-l6"

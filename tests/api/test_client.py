@@ -39,7 +39,7 @@ def test_embeddings(client):
 
 
 def test_chat(client):
-    question = [{"role": "user", "content": "What is the capital of France?"}]
+    question = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]
     answer = client.chat.completions.create(model=LANGUAGE_MODEL, messages=question, temperature=0, max_tokens=16)
     assert "Paris" in answer.choices[0].message.content
     chunks = list(
