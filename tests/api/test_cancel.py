@@ -14,7 +14,7 @@ LONG_PROMPT = "The history of the parrot is long and full of colour. " * 110
 def open_request(engine, path: str, body: bytes, kind: str) -> socket.socket:
     """Sends a whole request and leaves the answer unread, so that the test can close the socket."""
     s = socket.create_connection(("127.0.0.1", engine.port), timeout=60)
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
     s.sendall(head.encode() + body)
     return s
 

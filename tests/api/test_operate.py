@@ -185,7 +185,7 @@ def test_socket_speaks_the_same_language(engine):
 def test_slow_upload_holds_nobody_back(engine, clip):
     """A client that sends half its body and stops costs one connection, no more."""
     s = socket.create_connection(("127.0.0.1", engine.port), timeout=30)
-    s.sendall(b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\n")
+    s.sendall(b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=b\r\n")
     s.sendall(b"Content-Length: 100000\r\n\r\n--b\r\n")
     assert engine.text(clip[0])
     s.close()
