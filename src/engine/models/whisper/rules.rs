@@ -128,8 +128,6 @@ impl SplitMix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    // By name: proptest's prelude has one too.
-    use super::Rng;
     use crate::engine::models::whisper::tokens::tests::toy;
     use proptest::prelude::*;
 
