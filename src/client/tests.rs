@@ -173,7 +173,7 @@ async fn a_stream_ends_with_done_an_error_frame_or_an_error() {
     let (pieces, e) = run("whole").await;
     assert_eq!((pieces, e), (vec![hi.clone(), GenerationPiece::Finished("stop".into())], None));
     let (pieces, e) = run("fault").await;
-    assert_eq!(pieces, [hi.clone()]);
+    assert_eq!(pieces, std::slice::from_ref(&hi));
     assert_eq!(e.unwrap().to_string(), "it broke");
     let (pieces, e) = run("cut").await;
     assert_eq!(pieces, [hi]);

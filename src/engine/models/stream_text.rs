@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn empty_stops_are_ignored_and_the_earliest_wins() {
-        assert_eq!(run(&[""], &[b"a"]).1, false);
+        assert!(!run(&[""], &[b"a"]).1);
         assert_eq!(run(&["cd", "b"], &[b"abcd"]).0[0], "a");
     }
 

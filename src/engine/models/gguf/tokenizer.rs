@@ -194,7 +194,7 @@ mod tests {
     fn refusals_name_their_key() {
         let refuse = |f: FileBuilder| {
             let m = metadata(&f);
-            let e = Vocabulary::from_metadata(&m).and_then(|v| build(&m, &v)).err().expect("refused");
+            let e = Vocabulary::from_metadata(&m).and_then(|v| build(&m, &v)).expect_err("refused");
             e.to_string()
         };
         let base = || FileBuilder::new().text("tokenizer.ggml.model", "gpt2");

@@ -49,11 +49,8 @@ fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Rece
             let Ok(waiting) = inbox.recv() else { return };
             generator.submit(*waiting);
         }
-        loop {
-            match inbox.try_recv() {
-                Ok(waiting) => generator.submit(*waiting),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
+        while let Ok(waiting) = inbox.try_recv() {
+            generator.submit(*waiting);
         }
         generator.iterate();
         view.store(Arc::new(generator.view()));
