@@ -1,6 +1,8 @@
 //! Tests on real weights. They need the models of the `demo` profile in a cache folder that `LANEKEEPER_TEST_MODELS` names
 //! (`lanekeeper pull --profile demo` fills `~/.cache/lanekeeper`). A missing file is a failure, not a skip.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
+
 mod text;
 mod whisper;
 

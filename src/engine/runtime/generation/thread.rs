@@ -11,7 +11,7 @@ use crate::profile::GenerationSettings;
 use arc_swap::ArcSwap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::Receiver;
 
 /// Loads the model, then runs iterations until the door is gone and nothing is left to do.
 pub(super) fn run(
