@@ -94,7 +94,7 @@ pub struct Device {
     pub memory_used_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_total_bytes: Option<u64>,
-    /// The model whose work holds the device now.
+    /// The models whose work is on the device now, joined by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }

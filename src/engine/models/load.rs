@@ -25,6 +25,11 @@ fn cpu_compute() -> Compute {
     CPU.get_or_init(|| Compute::new(cores())).clone()
 }
 
+/// What a device is, in words: the kernels in use on a CPU. `id` is `cpu`, `cuda:0`, `metal:0`.
+pub fn describe_device(id: &str) -> String {
+    if id == "cpu" { CpuBackend::with_compute(cpu_compute()).describe() } else { id.to_string() }
+}
+
 /// Loads the model of `profile` from its files. Takes seconds and as much memory as the weights: call it on the thread
 /// that will run the model.
 pub fn load(profile: &ModelProfile, files: &BTreeMap<FileRole, PathBuf>) -> Result<LoadedModel, ModelError> {

@@ -14,6 +14,8 @@ use std::sync::{Arc, Condvar, Mutex};
 #[derive(Debug)]
 pub struct DeviceSlot {
     pub id: String,
+    /// What it is, in words.
+    pub description: String,
     places: usize,
     queue: Mutex<Queue>,
     freed: Condvar,
@@ -42,7 +44,14 @@ impl DeviceSlot {
 
     /// A device that up to `places` models use at a time (at least one).
     pub fn with_places(id: impl Into<String>, places: usize) -> DeviceSlot {
-        DeviceSlot { id: id.into(), places: places.max(1), queue: Mutex::default(), freed: Condvar::new() }
+        let id = id.into();
+        let description = id.clone();
+        DeviceSlot { id, description, places: places.max(1), queue: Mutex::default(), freed: Condvar::new() }
+    }
+
+    /// Says what it is, in words.
+    pub fn described(self, description: String) -> DeviceSlot {
+        DeviceSlot { description, ..self }
     }
 
     /// Waits in line for a place.

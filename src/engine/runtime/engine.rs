@@ -65,11 +65,20 @@ impl Engine {
     /// Starts workers for every model of the box; models load in their threads, the snapshot shows their progress.
     pub fn start(profile: BoxProfile, files: ModelFiles) -> Result<Engine, Fault> {
         models::set_cpu_threads(threads(&profile));
-        Engine::start_with(profile, files, Arc::new(models::load))
+        Engine::launch(profile, files, Arc::new(models::load), models::describe_device)
     }
 
     /// As [`start`](Self::start), with another way to load models.
     pub fn start_with(profile: BoxProfile, files: ModelFiles, loader: Loader) -> Result<Engine, Fault> {
+        Engine::launch(profile, files, loader, str::to_string)
+    }
+
+    fn launch(
+        profile: BoxProfile,
+        files: ModelFiles,
+        loader: Loader,
+        describe: fn(&str) -> String,
+    ) -> Result<Engine, Fault> {
         let shared = Arc::new(Shared::new(profile.limits));
         let created = unix_ms() / 1_000;
         let models: Vec<Arc<ModelHandle>> =
@@ -81,7 +90,7 @@ impl Engine {
             let device = match devices.iter().find(|slot| slot.id == handle.device) {
                 Some(slot) => slot.clone(),
                 None => {
-                    devices.push(Arc::new(device_slot(&handle.device, threads(&profile))));
+                    devices.push(Arc::new(device_slot(&handle.device, describe(&handle.device), threads(&profile))));
                     devices[devices.len() - 1].clone()
                 }
             };
@@ -244,6 +253,6 @@ fn threads(profile: &BoxProfile) -> usize {
     profile.cpu_threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-fn device_slot(id: &str, threads: usize) -> DeviceSlot {
-    DeviceSlot::with_places(id, if id == "cpu" { threads } else { 1 })
+fn device_slot(id: &str, description: String, threads: usize) -> DeviceSlot {
+    DeviceSlot::with_places(id, if id == "cpu" { threads } else { 1 }).described(description)
 }

@@ -119,7 +119,7 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
 fn device(slot: &super::DeviceSlot) -> Device {
     Device {
         id: slot.id.clone(),
-        description: slot.id.clone(),
+        description: slot.description.clone(),
         memory_used_bytes: None,
         memory_total_bytes: None,
         holder: slot.holder(),
