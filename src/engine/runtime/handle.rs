@@ -91,6 +91,14 @@ impl ModelHandle {
         self.advanced.store(now.0, Ordering::Release);
     }
 
+    /// Work is about to be admitted. A worker that had nothing to do has not been stuck for all that time: its clock
+    /// starts now.
+    pub(super) fn work_comes(&self, busy: bool, now: Micros) {
+        if !busy {
+            self.advance(now);
+        }
+    }
+
     pub(super) fn advanced(&self) -> Micros {
         Micros(self.advanced.load(Ordering::Acquire))
     }

@@ -94,6 +94,7 @@ impl BatchWorker {
         let stats = self.ops.get(&item.op).ok_or_else(|| {
             Fault::invalid("model", format!("model `{name}` does not serve {}", item.op)).code("unsupported_operation")
         })?;
+        handle.work_comes(self.busy(), shared.clock.now());
         if !stats.admit(handle.profile.max_queue) {
             shared.metrics.refused(name, item.op, "queue_full");
             return Err(self.queue_full(item.op));

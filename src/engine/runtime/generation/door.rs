@@ -65,6 +65,7 @@ impl GenerationWorker {
             return Err(Fault::invalid("model", format!("model `{name}` does not generate")));
         };
         let reserved = check(&job, front, &self.settings, name)?;
+        handle.work_comes(self.busy(), shared.clock.now());
         if !self.stats.admit(self.settings.queue.max(1)) {
             shared.metrics.refused(name, Op::Generate, "queue_full");
             return Err(self.queue_full());
