@@ -7,7 +7,7 @@ use crate::profile::{BoxProfile, Env, load_box};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -48,7 +48,6 @@ impl Ends {
 /// An engine of the demo's models, faked.
 pub(super) async fn engine(gate: &Arc<Gate>, change: impl FnOnce(&mut BoxProfile)) -> Engine {
     let mut profile = load_box("demo", &Env::empty(), &[]).unwrap().value;
-    profile.models.retain(|model| model.generation.is_none());
     profile.limits.audio_bytes = 32 << 20;
     change(&mut profile);
     let engine = Engine::start_with(profile, BTreeMap::new(), fakes::loader(gate.clone())).unwrap();
@@ -116,6 +115,11 @@ impl Bed {
         self.ask("POST", path, &[("content-type", "application/json")], body.to_string()).await
     }
 
+    /// A greedy completion.
+    pub(super) async fn complete(&self, prompt: Value, extra: Value) -> Reply {
+        self.post("/v1/completions", completion(prompt, extra)).await
+    }
+
     pub(super) async fn transcribe(&self, audio: &[u8], fields: &[(&str, &str)]) -> Reply {
         let mut fields = fields.to_vec();
         fields.push(("model", "whisper-tiny-en"));
@@ -153,6 +157,15 @@ async fn signal(sent: oneshot::Receiver<()>) {
     if sent.await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// The body of a greedy completion.
+pub(super) fn completion(prompt: Value, extra: Value) -> Value {
+    let mut body = json!({"model": "smollm2-135m", "prompt": prompt, "temperature": 0});
+    for (key, value) in extra.as_object().unwrap() {
+        body[key] = value.clone();
+    }
+    body
 }
 
 pub(super) const FORM: (&str, &str) = ("content-type", "multipart/form-data; boundary=b");

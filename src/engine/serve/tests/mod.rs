@@ -4,6 +4,7 @@ mod access;
 mod bed;
 mod bodies;
 mod fakes;
+mod generation;
 mod life;
 mod speech;
 mod text;

@@ -98,7 +98,7 @@ async fn models_are_listed_and_found() {
     let bed = Bed::start().await;
     let list = bed.get("/v1/models").await.json();
     let ids: Vec<&str> = list["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["whisper-tiny-en", "minilm-l6"]);
+    assert_eq!(ids, ["whisper-tiny-en", "smollm2-135m", "minilm-l6"]);
     assert_eq!(bed.get("/v1/models/minilm-l6").await.json()["lanekeeper"]["ready"], true);
     let error = bed.get("/v1/models/nothing").await.error(404);
     assert_eq!(error["code"], "model_not_found");
