@@ -164,12 +164,17 @@ impl<A: Actions> Console<A> {
     }
 
     fn take_feed(&mut self, news: FeedState) -> Result<(), TuiError> {
-        let since_began = |at: Instant| at.saturating_duration_since(self.began).as_millis() as u64;
+        let began = self.began;
+        let since_began = |at: Instant| at.saturating_duration_since(began).as_millis() as u64;
         let msg = match news {
             FeedState::Live { snapshot, received, missed } => {
                 Msg::Fresh { snapshot, received_ms: since_began(received), missed }
             }
-            FeedState::Reconnecting { attempt, retry_in, why, .. } => {
+            FeedState::Reconnecting { attempt, retry_in, why, last } => {
+                // A feed that was lost before the console began still has something to show.
+                if let (Some((snapshot, received)), true) = (last, self.state.live.is_none()) {
+                    self.take(Msg::Fresh { snapshot, received_ms: since_began(received), missed: 0 })?;
+                }
                 Msg::Away { attempt, retry_in_ms: u64::try_from(retry_in.as_millis()).unwrap_or(u64::MAX), why }
             }
         };

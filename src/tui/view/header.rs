@@ -114,4 +114,11 @@ pub fn tabs(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
         canvas.hit(Rect { x, width: used, ..row }, Target::Tab(view));
         x += used + 1;
     }
+    if let (Link::Away { .. }, Some(_)) = (&state.link, &state.live) {
+        let (why, _) = words::absence(state);
+        let room = row.right().saturating_sub(x + 2);
+        if usize::from(room) > 24 {
+            canvas.put_right(x + 1, row.y, room, &format!(" {why} "), Label::Bad);
+        }
+    }
 }

@@ -31,7 +31,7 @@ use ratatui::layout::{Position, Rect};
 pub struct Look {
     pub theme: Theme,
     pub glyphs: Glyphs,
-    /// Progress moves in steps of a tenth, and pasts do not scroll.
+    /// Progress moves in steps of a tenth; the terminal also draws data once a second only.
     pub reduced_motion: bool,
 }
 

@@ -89,16 +89,19 @@ fn running(seen: &Seen, canvas: &mut Canvas<'_>, area: Rect) {
     let who = 22.min(width / 4);
     let what = 26.min(width / 3);
     let gauge = width.saturating_sub(who + what + time + 6).min(40);
+    // A gauge of a few columns tells nothing: its room goes to the words.
+    let (what, gauge) = if gauge < 8 { (width.saturating_sub(who + time + 4), None) } else { (what, Some(gauge)) };
     for (i, item) in all.iter().take(room).enumerate() {
         let y = area.y + 1 + i as u16;
         canvas.put(x, y, who, &item.who, Label::Text);
         canvas.put(x + who + 2, y, what, &item.what, Label::Dim);
-        if let Some(ratio) = item.ratio {
+        if let (Some(ratio), Some(gauge)) = (item.ratio, gauge) {
             // Overrunning its estimate is worth a look, and is no error.
             let label = if ratio > 1.5 { Label::Warn } else { Label::GaugeFull };
             canvas.gauge(x + who + what + 4, y, gauge, ratio, label);
         }
-        canvas.put_right(x + who + what + gauge + 6, y, time, &item.time, Label::Text);
+        let end = x + who + what + 4 + gauge.map_or(0, |gauge| gauge + 2);
+        canvas.put_right(end, y, time, &item.time, Label::Text);
     }
     more(all.len(), room, canvas, area);
 }

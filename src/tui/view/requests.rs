@@ -1,7 +1,7 @@
 //! Requests: the table, and beside it on a wide screen the selected one in detail.
 
 use super::super::model::{Seen, Sort, State, Target};
-use super::super::text::{coarse, duration, percent};
+use super::super::text::{coarse, columns, duration, percent};
 use super::super::theme::Label;
 use super::layout::{Column, Slot, first_row, place};
 use super::{Canvas, detail, words};
@@ -24,13 +24,14 @@ enum Id {
     Why,
 }
 
+// The first two grow to the longest name there is.
 const COLUMNS: [Column<Id>; 11] = [
-    Column::left(Id::Request, "REQUEST", 12, 20, 0),
+    Column::left(Id::Request, "REQUEST", 9, 9, 0),
     Column::left(Id::State, "STATE", 11, 11, 0),
-    Column::left(Id::Model, "MODEL", 15, 24, 2),
+    Column::left(Id::Model, "MODEL", 10, 10, 2),
     Column::left(Id::Op, "OP", 10, 10, 7),
     Column::left(Id::Lane, "LANE", 10, 10, 8),
-    Column::left(Id::Client, "CLIENT", 8, 16, 9),
+    Column::left(Id::Client, "CLIENT", 10, 16, 9),
     Column::right(Id::Cost, "COST", 9, 5),
     Column::right(Id::Waited, "WAITED", 6, 0),
     Column::right(Id::Ran, "RAN", 5, 4),
@@ -40,7 +41,7 @@ const COLUMNS: [Column<Id>; 11] = [
 
 /// From this width on, the selected request is shown beside the table.
 const WIDE: u16 = 170;
-const PANE: u16 = 60;
+const PANE: u16 = 52;
 
 /// Draws the view.
 pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
@@ -48,7 +49,7 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
     let table = &state.table;
     let pane = body.width >= WIDE && body.height >= 12 && state.overlay.is_none();
     let left = if pane { Rect { width: body.width - PANE - 2, ..body } } else { body };
-    let slots = place(&COLUMNS, left.x + 2, left.width.saturating_sub(3));
+    let slots = place(&columns_for(seen), left.x + 2, left.width.saturating_sub(3));
     heads(state, &slots, canvas, left);
     let rows = usize::from(left.height.saturating_sub(1));
     if table.rows.is_empty() {
@@ -85,6 +86,19 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
             );
         }
     }
+}
+
+/// The columns, with room for the names of this snapshot: over all rows, so that scrolling moves no column.
+fn columns_for(seen: &Seen) -> [Column<Id>; 11] {
+    let snapshot = &seen.snapshot;
+    // Ids are ASCII: their length is their width, and ten thousand of them are measured in no time.
+    let id = snapshot.requests.shown.iter().map(|request| request.id.len()).max().unwrap_or(0);
+    let model = snapshot.models.iter().map(|model| columns(&model.id)).max().unwrap_or(0);
+    COLUMNS.map(|column| match column.id {
+        Id::Request => Column { max: (id as u16).clamp(column.min, 20), ..column },
+        Id::Model => Column { max: (model as u16).clamp(column.min, 24), ..column },
+        _ => column,
+    })
 }
 
 fn heads(state: &State, slots: &[Slot<Id>], canvas: &mut Canvas<'_>, area: Rect) {
