@@ -90,6 +90,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Words for the device line of the snapshot.
     fn describe(&self) -> String;
 
+    /// Rows of a batch worth computing at once: as many as fill the device, as few as stay in its caches.
+    fn rows_at_once(&self) -> usize {
+        4096
+    }
+
     fn load_linear(&self, weight: HostWeight, bias: Option<Tensor>, p: Precision) -> Result<Self::Linear, ModelError>;
     fn load_vector(&self, t: &Tensor) -> Result<Self::Vector, ModelError>;
     fn load_table(&self, weight: HostWeight) -> Result<Self::Table, ModelError>;

@@ -8,9 +8,6 @@ use crate::engine::models::{ModelError, TextEncoder};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows in one forward pass: bounds the memory of activations (about 40 kB a row at MiniLM's width).
-pub(super) const MAX_ROWS: usize = 4096;
-
 /// A BERT on a back end.
 pub(super) struct BertEncoder<B: Backend> {
     pub backend: Arc<B>,
@@ -33,7 +30,7 @@ impl<B: Backend> TextEncoder for BertEncoder<B> {
         self.check(&sequences)?;
         let width = self.config.hidden_size;
         let mut vectors = Vec::with_capacity(sequences.len());
-        for chunk in chunks(&sequences, MAX_ROWS) {
+        for chunk in chunks(&sequences, self.backend.rows_at_once()) {
             let (states, spans) = hidden(self.backend.as_ref(), &self.weights, &self.config, &sequences[chunk])?;
             let states = self.backend.download(&states)?;
             vectors
@@ -95,7 +92,7 @@ impl<B: Backend> BertEncoder<B> {
         let sequences: Vec<_> = pairs.iter().map(|(ids, types)| Sequence { ids, types }).collect();
         self.check(&sequences)?;
         let mut scores = Vec::with_capacity(documents.len());
-        for chunk in chunks(&sequences, MAX_ROWS) {
+        for chunk in chunks(&sequences, self.backend.rows_at_once()) {
             let (states, spans) = hidden(self.backend.as_ref(), &self.weights, &self.config, &sequences[chunk])?;
             let firsts: Vec<_> = spans.iter().map(|rows| rows.start).collect();
             scores.extend(self.head_scores(head, &states, &firsts)?);
@@ -114,7 +111,8 @@ impl<B: Backend> BertEncoder<B> {
     }
 }
 
-/// Consecutive sequences of at most `max_rows` rows together; a longer one goes alone.
+/// Consecutive sequences of at most `max_rows` rows together, which also bounds the memory of activations; a longer one
+/// goes alone.
 fn chunks(sequences: &[Sequence<'_>], max_rows: usize) -> Vec<Range<usize>> {
     let mut chunks = Vec::new();
     let (mut start, mut rows) = (0, 0);

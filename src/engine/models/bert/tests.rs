@@ -103,7 +103,8 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 #[test]
 fn vectors_do_not_depend_on_the_batch() {
     let mut encoder = encoder("", None).unwrap();
-    let texts = texts(40);
+    // More rows than are computed at once.
+    let texts = texts(100);
     let together = encoder.embed(&slices(&texts)).unwrap();
     for (text, vector) in texts.iter().zip(&together) {
         let alone = &encoder.embed(&[text.as_slice()]).unwrap()[0];
