@@ -27,12 +27,15 @@ pub struct Load {
     pub record: Arc<Record>,
     /// Set when the demo is to end early.
     pub stop: watch::Receiver<bool>,
+    pub began: Instant,
     /// Until then clients go on; each kind does its least amount whatever the time.
     pub until: Instant,
     pub next_clip: AtomicUsize,
     pub next_chat: AtomicUsize,
 }
 
+/// Clips sent even if the time is over: enough to judge, few enough for a slow machine.
+const CLIPS_AT_LEAST: usize = 10;
 /// Answer tokens of a chat.
 const CHAT_TOKENS: u32 = 32;
 /// Every question is asked at least so often: the answers must agree.
@@ -43,6 +46,8 @@ impl Load {
     pub async fn run(&self) {
         tokio::join!(
             self.recording(),
+            self.clips(),
+            self.clips(),
             self.clips(),
             self.clips(),
             self.embeddings(),
@@ -81,8 +86,8 @@ impl Load {
 
     fn note(&self, kind: Kind, began: Instant, queue_ms: Option<f64>, work: f64, error: Option<&ClientError>) {
         let error = error.map(ToString::to_string);
-        let latency = began.elapsed();
-        self.record.with(|seen| seen.samples.push(Sample { kind, latency, queue_ms, work, error }));
+        let (latency, ended) = (began.elapsed(), self.began.elapsed());
+        self.record.with(|seen| seen.samples.push(Sample { kind, latency, ended, queue_ms, work, error }));
     }
 
     fn speech(&self, name: &str, audio: &bytes::Bytes) -> Transcription {
@@ -116,7 +121,7 @@ impl Load {
     async fn clips(&self) {
         loop {
             let number = self.next_clip.fetch_add(1, Ordering::Relaxed);
-            if !self.goes_on(number, self.clips.len()) {
+            if !self.goes_on(number, CLIPS_AT_LEAST) {
                 return;
             }
             let clip = &self.clips[number % self.clips.len()];

@@ -87,6 +87,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> CliResult {
             recording,
             record: Arc::clone(&record),
             stop: stopping,
+            began,
             until: began + Duration::from_secs(args.seconds),
             next_clip: AtomicUsize::new(0),
             next_chat: AtomicUsize::new(0),

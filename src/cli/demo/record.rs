@@ -44,6 +44,8 @@ impl Kind {
 pub struct Sample {
     pub kind: Kind,
     pub latency: Duration,
+    /// When it was answered, since the load began.
+    pub ended: Duration,
     pub queue_ms: Option<f64>,
     /// Seconds of audio, texts, or tokens.
     pub work: f64,
