@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails, in its helpers too")]
 
+mod llm;
 mod text;
 mod whisper;
 

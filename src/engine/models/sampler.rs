@@ -178,13 +178,19 @@ impl Sampler {
 
 /// Index of the largest value, the first among equals; NaN is skipped; `None` when nothing is left.
 pub fn argmax(values: &[f32]) -> Option<u32> {
-    let mut best: Option<(usize, f32)> = None;
-    for (i, &v) in values.iter().enumerate() {
-        if !v.is_nan() && best.is_none_or(|(_, b)| v > b) {
-            best = Some((i, v));
+    // Several maxima side by side: one alone is a chain of comparisons that no vector unit can help with.
+    const LANES: usize = 16;
+    let larger = |best: f32, v: f32| if v > best { v } else { best };
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let chunks = values.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (best, v) in lanes.iter_mut().zip(chunk) {
+            *best = larger(*best, *v);
         }
     }
-    best.map(|(i, _)| i as u32)
+    let best = lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |best, v| larger(best, *v));
+    values.iter().position(|v| *v == best).map(|i| i as u32)
 }
 
 /// A number in `0..1` that depends on the seed and the position alone (SplitMix64, two rounds).
@@ -241,6 +247,7 @@ mod tests {
         assert_eq!(choose(Sampling::greedy(), &[f32::NAN, 1.0, 3.0, 3.0], 0), 2);
         let mut s = Sampler::new(Sampling::greedy(), &[]);
         assert_eq!(s.choose(&mut [f32::NAN; 3], 0), Err(NoChoice(3)));
+        assert_eq!(argmax(&[f32::NAN, f32::NEG_INFINITY]), Some(1));
     }
 
     #[test]
@@ -296,6 +303,14 @@ mod tests {
     }
 
     proptest! {
+        /// As the plain loop has it, wherever the largest stands.
+        #[test]
+        fn argmax_is_the_first_of_the_largest(values in prop::collection::vec(-3i8..3, 0..70)) {
+            let values: Vec<f32> = values.into_iter().map(f32::from).collect();
+            let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            prop_assert_eq!(argmax(&values), values.iter().position(|v| *v == largest).map(|i| i as u32));
+        }
+
         /// The same seed and position give the same token whatever was drawn before, and never one that is cut away.
         #[test]
         fn draws_depend_on_seed_and_position_alone(
