@@ -5,10 +5,11 @@
 //!
 //! - **silence**: no 30-ms stretch reaches −72 dBFS. Quiet real speech, even 40 dB under a normal recording level,
 //!   peaks well above that; dither and idle converters stay below.
-//! - **steady noise**: in no frequency band does the level, smoothed over 120 ms, ever rise 5 dB above that band's
-//!   median. Hiss, hum, fans and tones are like that; speech moves every band by tens of decibels several times a
-//!   second, and still stands out of noise as loud as itself in some band. Applied to windows of at least 1.5 s: shorter
-//!   ones may be one held vowel.
+//! - **steady noise**: in no frequency band does the level, smoothed over 140 ms, ever rise 6.5 dB above that band's
+//!   median. Hiss, hum, fans and tones are like that: in hundreds of draws white and pink noise of up to 30 s rose
+//!   5.4 dB at most. Speech moves every band by tens of decibels several times a second: readings with white noise 5 dB
+//!   louder than themselves still rose 9.7 dB and more. Applied to windows of at least 1.5 s: shorter ones may be one
+//!   held vowel.
 
 use crate::engine::audio::SAMPLE_RATE;
 use rustfft::num_complex::Complex32;
@@ -23,7 +24,7 @@ const HOP: usize = FRAME / 2;
 /// Loudest frame below which there is silence, as RMS.
 const SILENCE_RMS: f32 = 2.5e-4;
 /// Rise over the median, in dB, that something other than steady noise must show.
-const RISE_DB: f32 = 5.0;
+const RISE_DB: f32 = 6.5;
 /// Bands of about a third of an octave, as FFT bins (31.25 Hz each): 125 Hz to 7.5 kHz.
 const EDGES: [usize; 17] = [4, 6, 8, 10, 13, 16, 20, 26, 32, 40, 51, 64, 81, 102, 128, 180, 240];
 const STEADY_MIN_SAMPLES: usize = SAMPLE_RATE as usize * 3 / 2;

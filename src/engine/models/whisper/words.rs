@@ -237,7 +237,7 @@ mod tests {
         // Four rows that light up one after the other over twelve frames.
         let (rows, frames) = (4, 12);
         let starts = [0, 3, 7, 10];
-        let mut m = vec![0f32; rows * frames];
+        let mut m = vec![-0.5f32; rows * frames];
         for r in 0..rows {
             let end = starts.get(r + 1).copied().unwrap_or(frames);
             m[r * frames + starts[r]..r * frames + end].fill(1.0);
