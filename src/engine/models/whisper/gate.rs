@@ -25,6 +25,8 @@ const HOP: usize = FRAME / 2;
 const SILENCE_RMS: f32 = 2.5e-4;
 /// Rise over the median, in dB, that something other than steady noise must show.
 const RISE_DB: f32 = 6.5;
+/// Share of the loudest band's level (−60 dB) that other bands may hold of it by leakage.
+const LEAKAGE: f32 = 1e-6;
 /// Bands of about a third of an octave, as FFT bins (31.25 Hz each): 125 Hz to 7.5 kHz.
 const EDGES: [usize; 17] = [4, 6, 8, 10, 13, 16, 20, 26, 32, 40, 51, 64, 81, 102, 128, 180, 240];
 const STEADY_MIN_SAMPLES: usize = SAMPLE_RATE as usize * 3 / 2;
@@ -92,16 +94,17 @@ impl Gate {
             }
             start += 2 * HOP;
         }
-        let mut largest = 0f32;
-        for band in 0..BANDS {
+        // Top and median level of each band.
+        let levels = (0..BANDS).filter_map(|band| {
             let mut levels: Vec<f32> =
                 energies.windows(SMOOTH).map(|w| w.iter().map(|e| e[band]).sum::<f32>() / SMOOTH as f32).collect();
             levels.sort_unstable_by(f32::total_cmp);
-            let (Some(&top), Some(&median)) = (levels.last(), levels.get(levels.len() / 2)) else { continue };
-            // An absolute floor far below hearing: a band of nothing but rounding has no rise.
-            largest = largest.max(10.0 * ((top + 1e-7) / (median + 1e-7)).log10());
-        }
-        largest
+            Some((*levels.last()?, *levels.get(levels.len() / 2)?))
+        });
+        let levels: Vec<(f32, f32)> = levels.collect();
+        // What lies this far below the loudest band is its leakage and rounding, and has no rise of its own.
+        let floor = 1e-7 + LEAKAGE * levels.iter().map(|(_, median)| *median).fold(0.0, f32::max);
+        levels.iter().map(|(top, median)| 10.0 * ((top + floor) / (median + floor)).log10()).fold(0.0, f32::max)
     }
 }
 
@@ -122,12 +125,13 @@ mod tests {
         (0..n).map(|_| (0..4).map(|_| rng.unit() as f32 - 0.5).sum::<f32>() * 3f32.sqrt() * rms).collect()
     }
 
-    /// Bursts like syllables: 200 Hz pulses through a moving resonance, 4 per second.
+    /// Bursts like syllables: harmonics of 150 Hz, 4 bursts per second, some stressed and some nearly swallowed.
     fn babble(n: usize, level: f32) -> Vec<f32> {
         (0..n)
             .map(|i| {
                 let t = i as f32 / SAMPLE_RATE as f32;
-                let syllable = (std::f32::consts::TAU * 4.0 * t).sin().max(0.0);
+                let stress = 0.1 + 0.9 * (std::f32::consts::TAU * 0.6 * t).sin().powi(2);
+                let syllable = stress * (std::f32::consts::TAU * 4.0 * t).sin().max(0.0);
                 let voice: f32 = (1..20).map(|h| (std::f32::consts::TAU * 150.0 * h as f32 * t).sin() / h as f32).sum();
                 level * syllable * voice
             })
