@@ -18,8 +18,8 @@ pub struct KindReport {
     pub p50_ms: Option<f64>,
     pub p95_ms: Option<f64>,
     pub queue_p50_ms: Option<f64>,
-    /// Work per second, from the first request of this kind to the last answer.
-    pub rate: f64,
+    /// Work per second, from the first request of this kind to the last answer; absent when none was answered.
+    pub rate: Option<f64>,
     pub unit: &'static str,
 }
 
@@ -91,7 +91,7 @@ impl Report {
                 known(k.p50_ms, millis).into(),
                 known(k.p95_ms, millis).into(),
                 known(k.queue_p50_ms, millis).into(),
-                figure(k.rate).into(),
+                known(k.rate, figure).into(),
                 k.unit.into(),
             ]);
         }
@@ -142,7 +142,7 @@ fn kind_report(seen: &Seen, kind: Kind, facts: EngineFacts) -> KindReport {
         p95_ms: quantile(&mut latencies, 0.95),
         // A stream's head is sent before its queue time is worth telling: the engine's own figure stands in.
         queue_p50_ms: if kind == Kind::Chat { facts.chat_queue_p50_ms } else { queue_p50_ms },
-        rate: answered().map(|s| s.work).sum::<f64>() / span.max(1e-9),
+        rate: answered().next().map(|_| answered().map(|s| s.work).sum::<f64>() / span.max(1e-9)),
         unit: kind.unit(),
     }
 }
@@ -208,7 +208,7 @@ mod tests {
     fn all_right_needs_every_kind() {
         let report = Report::new(&seen_all(), 5.0, false, EngineFacts::default());
         assert!(report.right, "{:?}", report.checks);
-        assert_eq!((report.kinds[0].rate.round(), report.kinds[0].p50_ms), (500.0, Some(20.0)));
+        assert_eq!((report.kinds[0].rate.map(f64::round), report.kinds[0].p50_ms), (Some(500.0), Some(20.0)));
         for kind in Kind::ALL {
             let mut seen = seen_all();
             seen.samples.retain(|s| s.kind != kind);
