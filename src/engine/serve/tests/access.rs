@@ -102,11 +102,14 @@ impl Write for Log {
 #[tokio::test]
 async fn keys_and_texts_appear_nowhere() {
     let log = Log::default();
-    let writer = log.clone();
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).with_writer(move || writer.clone()).finish();
-    // One thread runs this test and its server: the guard covers both.
-    let _guard = tracing::subscriber::set_default(subscriber);
+    // Set for the whole process: with a subscriber for this thread only, a place that another thread's test reaches
+    // first would be remembered as one that nobody listens to.
+    let (writer, here) = (log.clone(), std::thread::current().id());
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer(move || if std::thread::current().id() == here { writer.clone() } else { Log::default() })
+        .finish();
+    tracing::subscriber::set_global_default(subscriber).expect("no other test installs one");
     let bed = Bed::with(KEYS, |_| {}).await;
     let auth = ("authorization", bearer("admin"));
     let auth = [(auth.0, auth.1.as_str())];
