@@ -40,8 +40,9 @@ impl Screen {
     }
 
     /// The bytes that turn what is shown into `next`; empty when it is shown already.
-    pub fn frame(&mut self, next: Buffer, cursor: Option<Position>) -> String {
+    pub fn frame(&mut self, mut next: Buffer, cursor: Option<Position>) -> String {
         let mut out = String::new();
+        blank_halves(&mut next);
         if self.unknown || self.shown.area != next.area {
             self.unknown = false;
             self.shown = Buffer::empty(next.area);
@@ -86,6 +87,19 @@ impl Screen {
 impl Default for Screen {
     fn default() -> Self {
         Screen::new()
+    }
+}
+
+/// What is drawn over the right half of a wide character leaves a blank of its left half, as it does on a terminal:
+/// otherwise the differences would count on a character that no terminal shows.
+fn blank_halves(buffer: &mut Buffer) {
+    let area = buffer.area;
+    for y in area.top()..area.bottom() {
+        for x in area.left()..area.right().saturating_sub(1) {
+            if width(&buffer[(x, y)]) > 1 && buffer[(x + 1, y)].symbol() != " " {
+                buffer[(x, y)].set_symbol(" ");
+            }
+        }
     }
 }
 
@@ -193,8 +207,10 @@ mod tests {
                         let cell = &buffer[(x, y)];
                         let seen = terminal.screen().cell(y, x).map(|cell| cell.contents().to_string()).unwrap_or_default();
                         let seen = if seen.is_empty() { " ".to_string() } else { seen };
-                        prop_assert_eq!(&seen, cell.symbol(), "at column {} of row {}", x, y);
-                        x += width(cell);
+                        let covered = width(cell) > 1 && buffer[(x + 1, y)].symbol() != " ";
+                        let wanted = if covered { " " } else { cell.symbol() };
+                        prop_assert_eq!(&seen, wanted, "at column {} of row {}", x, y);
+                        x += if covered { 1 } else { width(cell) };
                     }
                 }
             }
