@@ -5,7 +5,8 @@
 //! It cannot fail: what cannot be served is refused at the door, and an item dearer than the cap travels alone.
 //!
 //! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, `pending` the indexed queue, `due`
-//! when a batch is due, `turns` whose turn it is, [`former`] the whole, `explain` why an item waits.
+//! when a batch is due, `turns` whose turn it is, [`former`] the whole, [`rounds`] which of a
+//! model's formers gives the next batch, `explain` why an item waits.
 
 pub mod caps;
 mod due;
@@ -14,6 +15,7 @@ pub mod former;
 pub mod item;
 pub mod micros;
 mod pending;
+pub mod rounds;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -24,4 +26,5 @@ pub use explain::{Explained, Preview};
 pub use former::{Formed, Former, LaneLoad, Order};
 pub use item::{Item, ItemId, RECORDING_SAMPLES, audio_cost_ms, embed_cost, lane_of_audio, rerank_cost};
 pub use micros::Micros;
+pub use rounds::Rounds;
 pub use turns::TurnView;

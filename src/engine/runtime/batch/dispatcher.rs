@@ -9,7 +9,7 @@ use crate::engine::runtime::handle::{LoadState, WorkerContext};
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{
-    AUDIO_HARD_CAP_MS, BatchCaps, DEFAULT_MAX_BATCH_COST, FlushReason, Formed, Former, ItemId, Micros,
+    AUDIO_HARD_CAP_MS, BatchCaps, DEFAULT_MAX_BATCH_COST, FlushReason, Formed, Former, ItemId, Micros, Rounds,
 };
 use crate::profile::ModelProfile;
 use arc_swap::ArcSwap;
@@ -53,9 +53,7 @@ pub(super) struct Dispatcher {
     jobs: HashMap<ItemId, Job>,
     inflight: BTreeMap<u64, Inflight>,
     batches: u64,
-    /// The operation whose backlog is being worked off, and how much of it is left.
-    backlog: Option<(Op, usize)>,
-    idle_since: Micros,
+    rounds: Rounds,
     sweep: Arc<AtomicBool>,
     view: Arc<ArcSwap<WorkerView>>,
     published: Micros,
@@ -88,8 +86,7 @@ impl Dispatcher {
             jobs: HashMap::new(),
             inflight: BTreeMap::new(),
             batches: 0,
-            backlog: None,
-            idle_since: Micros::ZERO,
+            rounds: Rounds::default(),
             sweep,
             view,
             published: Micros::ZERO,
@@ -205,7 +202,7 @@ impl Dispatcher {
 
     fn ran(&mut self, report: &Report) {
         let now = self.now();
-        self.idle_since = now;
+        self.rounds.ran(now);
         let Some(batch) = self.inflight.remove(&report.batch) else { return };
         let Some(queue) = self.queues.get_mut(&batch.op) else { return };
         let InflightView { lane, cost, items, .. } = batch.view;
@@ -294,28 +291,11 @@ impl Dispatcher {
         }
     }
 
-    /// The next batch: what is left of the backlog that was there when the last primary batch was taken, else the due
-    /// operation whose oldest item is oldest.
     fn next_batch(&mut self, now: Micros) -> Option<(Op, Formed)> {
-        if let Some((op, left)) = self.backlog.take()
-            && left > 0
-            && let Some(queue) = self.queues.get_mut(&op)
-            && let Some(formed) = queue.former.take(now, FlushReason::Drain, usize::MAX)
-        {
-            self.backlog = Some((op, left.saturating_sub(formed.items.len())));
-            return Some((op, formed));
-        }
-        let idle = self.inflight.is_empty();
-        let due = self.queues.iter().filter(|(_, queue)| {
-            let rested = idle && now - self.idle_since >= queue.former.caps().wait;
-            queue.former.due(now, rested).is_some()
-        });
-        let op = *due.min_by_key(|(_, queue)| queue.former.oldest())?.0;
-        let queue = self.queues.get_mut(&op)?;
-        let rested = idle && now - self.idle_since >= queue.former.caps().wait;
-        let formed = queue.former.poll(now, rested, usize::MAX)?;
-        self.backlog = Some((op, queue.former.len()));
-        Some((op, formed))
+        let busy = !self.inflight.is_empty();
+        let mut formers: Vec<(Op, &mut Former)> =
+            self.queues.iter_mut().map(|(op, queue)| (*op, &mut queue.former)).collect();
+        self.rounds.next(&mut formers, now, busy, usize::MAX)
     }
 
     fn answer_all_draining(&mut self) {
@@ -330,7 +310,7 @@ impl Dispatcher {
             }
             job.fail(fault.clone(), now);
         }
-        self.backlog = None;
+        self.rounds.forget_backlog();
         self.dirty = true;
     }
 
