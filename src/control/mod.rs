@@ -8,6 +8,7 @@ pub mod error;
 pub mod exit;
 pub mod op;
 pub mod snapshot;
+pub mod speculation;
 pub mod wait;
 
 pub use error::{ErrorBody, ErrorKind, Fault};

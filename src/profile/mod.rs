@@ -19,6 +19,7 @@ mod load;
 mod origin;
 mod reader;
 mod schema;
+mod speculation;
 #[cfg(test)]
 mod tests;
 pub mod types;
@@ -33,6 +34,7 @@ pub use library::{ProfileKind, SHIPPED};
 pub use load::{load_box, load_model};
 pub use origin::{Origin, Place, Resolved, Row, SourceFile};
 pub use schema::schema;
+pub use speculation::{ProposerKind, SpeculationSettings};
 pub use types::{
     AudioLimits, BoxProfile, Console, DType, DeviceChoice, Family, FileRole, GenerationSettings, Limits, Listen,
     ModelFile, ModelProfile, Source,

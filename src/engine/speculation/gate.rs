@@ -1,0 +1,335 @@
+//! Whether windows are worth their rows: one gate per model.
+//!
+//! The policy `gain` compares the tokens per time of a pass with windows with those of a pass without, at the load of the
+//! moment: step costs are measured ([`StepCosts`]), chances come from proposals whose fate is known. Most of that evidence
+//! is free: what a proposer would have proposed in a plain step is compared with what the target then emitted anyway. So
+//! the gate learns that text repeats without verifying anything, and only costs have to be explored.
+//!
+//! What exploring and misjudging lose is bounded by a ledger: the loss so far may be at most a small part of the time of
+//! plain steps (and a few steps in advance, at the start).
+
+use super::allot::{Offer, best};
+use super::costs::StepCosts;
+use super::published::{Observed, opens};
+use super::speculator::Evidence;
+use super::survival::Estimates;
+use crate::control::speculation::{GateCode, GateVerdict, SpeculationChoice, SpeculationPolicy};
+use crate::engine::scheduler::Micros;
+use crate::profile::SpeculationSettings;
+use std::collections::VecDeque;
+
+/// Expected gain above which a shut gate opens.
+const OPENS_AT: f64 = 1.05;
+/// Expected gain below which an open gate lets a pass go plain.
+const STAYS_AT: f64 = 1.02;
+/// Passes in a row without expected gain after which it shuts.
+const PATIENCE: u32 = 16;
+/// Passes in a row without any proposal after which it shuts.
+const SILENCE: u32 = 64;
+/// Passes with windows that the measured gain is of.
+const MEASURED: usize = 48;
+/// Passes with windows below which a measured loss shuts nothing.
+const MEASURED_LEAST: usize = 12;
+/// Measured gain below which it shuts, whatever is expected.
+const LOSS_AT: f64 = 0.98;
+/// Passes that it stays shut after a measured loss, at first and at most.
+const HOLD: (u64, u64) = (64, 2_048);
+/// Plain steps whose time may be lost before anything was earned.
+const ADVANCE: f64 = 4.0;
+/// Passes after which a measured cost is old.
+const FRESH: u64 = 1_024;
+/// Model-wide, an observation weighs half after this many more.
+const HALF_LIFE: f64 = 96.0;
+/// A pass counts at most this many times as long as expected: the machine paused.
+const PAUSE: f64 = 3.0;
+
+/// What the rows of an iteration are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// One row per sequence (and what is forced).
+    Plain,
+    /// Windows that are expected to pay.
+    Gain,
+    /// Windows that measure what windows cost.
+    Measure,
+}
+
+/// The widths for an iteration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Allotment {
+    /// Proposed tokens to verify, per offer.
+    pub widths: Vec<usize>,
+    pub purpose: Purpose,
+}
+
+/// A forward pass that was run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pass {
+    /// Sequences that decoded in it.
+    pub sequences: usize,
+    /// Their rows: one each and the verified proposals.
+    pub rows: usize,
+    /// Rows of prompts beside them.
+    pub prompt_rows: usize,
+    /// Tokens that were committed.
+    pub committed: usize,
+    pub took: Micros,
+    pub purpose: Purpose,
+}
+
+/// The gate of one model. Owned by the thread that runs the model.
+#[derive(Debug)]
+pub struct Gate {
+    policy: SpeculationPolicy,
+    exploration: f64,
+    costs: StepCosts,
+    survival: Estimates,
+    observed: Observed,
+    verdict: GateVerdict,
+    /// Set when the verdict turned and nobody has been told.
+    turned: bool,
+    no_gain: u32,
+    silent: u32,
+    passes: u64,
+    held_until: u64,
+    hold: u64,
+    /// Time that plain steps would have taken, and time taken, of the last passes with windows.
+    measured: VecDeque<(f64, f64)>,
+    ledger: Ledger,
+    /// Passes with windows since the last plain one.
+    since_plain: u64,
+}
+
+/// Time that may be lost, in microseconds.
+#[derive(Debug, Default)]
+struct Ledger {
+    /// The part of all plain time that may be lost.
+    earned: f64,
+    /// What was lost, less what was gained. Gains count only so far: a long good run does not pay for a long bad one.
+    lost: f64,
+}
+
+impl Ledger {
+    fn note(&mut self, lost: f64, plain: f64) {
+        self.lost = (self.lost + lost).max(self.earned - ADVANCE * plain);
+    }
+
+    /// Whether another `lost` would be too much, where a plain pass takes `plain`.
+    fn forbids(&self, lost: f64, plain: f64) -> bool {
+        self.lost + lost > self.earned + ADVANCE * plain
+    }
+}
+
+impl Gate {
+    pub fn new(settings: &SpeculationSettings) -> Gate {
+        let mut gate = Gate {
+            policy: settings.policy,
+            exploration: settings.exploration_ratio.clamp(0.0, 1.0),
+            costs: StepCosts::default(),
+            survival: Estimates::new(HALF_LIFE),
+            observed: Observed::default(),
+            verdict: GateVerdict {
+                on: false,
+                because: GateCode::Unmeasured,
+                predicted_gain: None,
+                measured_gain: None,
+            },
+            turned: false,
+            no_gain: 0,
+            silent: 0,
+            passes: 0,
+            held_until: 0,
+            hold: HOLD.0,
+            measured: VecDeque::with_capacity(MEASURED),
+            ledger: Ledger::default(),
+            since_plain: 0,
+        };
+        gate.set_policy(settings.policy);
+        gate.turned = false;
+        gate
+    }
+
+    /// Another policy, from the next pass on. What was learned stays.
+    pub fn set_policy(&mut self, policy: SpeculationPolicy) {
+        self.policy = policy;
+        let (on, because) = match policy {
+            SpeculationPolicy::Off => (false, GateCode::PolicyOff),
+            SpeculationPolicy::Force => (true, GateCode::PolicyForce),
+            SpeculationPolicy::Published => (false, GateCode::TooFewObservations),
+            SpeculationPolicy::Gain => (false, GateCode::Unmeasured),
+        };
+        self.decide(on, because);
+    }
+
+    pub fn policy(&self) -> SpeculationPolicy {
+        self.policy
+    }
+
+    /// What the model saw of proposals, for sequences that have seen little themselves.
+    pub fn survival(&self) -> &Estimates {
+        &self.survival
+    }
+
+    pub fn costs(&self) -> &StepCosts {
+        &self.costs
+    }
+
+    /// The verdict for the model.
+    pub fn verdict(&self) -> GateVerdict {
+        self.verdict
+    }
+
+    /// The verdict for one request.
+    pub fn verdict_for(&self, choice: SpeculationChoice) -> GateVerdict {
+        let (on, because) = match (choice, self.policy) {
+            (SpeculationChoice::Off, _) => (false, GateCode::RequestOff),
+            (SpeculationChoice::Force, SpeculationPolicy::Off) => (false, GateCode::PolicyOff),
+            (SpeculationChoice::Force, _) => (true, GateCode::RequestForce),
+            (SpeculationChoice::Auto, _) => return self.verdict,
+        };
+        GateVerdict { on, because, ..self.verdict }
+    }
+
+    /// The verdict, if it turned on or off since this was last asked.
+    pub fn take_turn(&mut self) -> Option<GateVerdict> {
+        std::mem::take(&mut self.turned).then_some(self.verdict)
+    }
+
+    fn decide(&mut self, on: bool, because: GateCode) {
+        if on != self.verdict.on {
+            self.turned = true;
+            self.measured.clear();
+            self.no_gain = 0;
+            self.silent = 0;
+        }
+        self.verdict.on = on;
+        self.verdict.because = because;
+    }
+
+    /// Chooses the widths of the next pass: one offer per decoding sequence, `None` where nothing is proposed.
+    pub fn allot(&mut self, offers: &[Option<Offer>]) -> Allotment {
+        let forced = |o: &Option<Offer>| o.filter(|o| o.forced).map_or(0, |o| o.width);
+        let open = |o: &Option<Offer>| o.map_or(0, |o| o.width);
+        match self.policy {
+            SpeculationPolicy::Off => Allotment { widths: vec![0; offers.len()], purpose: Purpose::Plain },
+            SpeculationPolicy::Force => Allotment { widths: offers.iter().map(open).collect(), purpose: Purpose::Gain },
+            SpeculationPolicy::Published => {
+                self.judge_published(offers);
+                let widths = offers.iter().map(|o| if self.verdict.on { open(o) } else { forced(o) }).collect();
+                Allotment { widths, purpose: if self.verdict.on { Purpose::Gain } else { Purpose::Plain } }
+            }
+            SpeculationPolicy::Gain => self
+                .allot_by_gain(offers)
+                .unwrap_or_else(|| Allotment { widths: offers.iter().map(forced).collect(), purpose: Purpose::Plain }),
+        }
+    }
+
+    fn judge_published(&mut self, offers: &[Option<Offer>]) {
+        let n = offers.len();
+        let serial = self.costs.estimate(n, n);
+        let verify = self.costs.estimate(n + offers.iter().flatten().map(|o| o.width).sum::<usize>(), n);
+        match (self.observed.share(), serial.or(verify)) {
+            (Some(r), Some(s)) if opens(r, verify.unwrap_or(s), s) => self.decide(true, GateCode::AcceptanceHigh),
+            (Some(_), Some(_)) => self.decide(false, GateCode::AcceptanceLow),
+            _ => self.decide(false, GateCode::TooFewObservations),
+        }
+    }
+
+    /// `None` = a plain pass.
+    fn allot_by_gain(&mut self, offers: &[Option<Offer>]) -> Option<Allotment> {
+        let n = offers.len();
+        if !offers.iter().flatten().any(|o| !o.forced && o.width > 0) {
+            self.silent += 1;
+            if self.silent >= SILENCE && self.verdict.because != GateCode::MeasuredLoss {
+                self.verdict.predicted_gain = None;
+                self.decide(false, GateCode::NothingProposed);
+            }
+            return None;
+        }
+        self.silent = 0;
+        let plain = self.costs.estimate(n, n)?;
+        let costs = &self.costs;
+        let Some(best) = best(offers, |rows| costs.estimate(rows, n)) else {
+            // What windows cost is not known: verify all of it a few times to see.
+            self.decide(false, GateCode::Unmeasured);
+            return self.explore(offers, plain);
+        };
+        self.verdict.predicted_gain = Some(best.gain);
+        let held = self.passes < self.held_until;
+        if !held && best.gain >= if self.verdict.on { STAYS_AT } else { OPENS_AT } {
+            self.no_gain = 0;
+            self.decide(true, GateCode::PredictedGain);
+            // Now and then a plain pass, so that what windows are compared with is of today.
+            if self.exploration > 0.0 && self.since_plain as f64 >= 1.0 / self.exploration {
+                return None;
+            }
+            return Some(Allotment { widths: best.widths, purpose: Purpose::Gain });
+        }
+        self.no_gain += 1;
+        if !held && (!self.verdict.on || self.no_gain >= PATIENCE) {
+            self.decide(false, GateCode::PredictedLoss);
+        }
+        let rows = n + offers.iter().flatten().map(|o| o.width).sum::<usize>();
+        if self.verdict.on || self.costs.measured(rows, n, FRESH) {
+            return None;
+        }
+        self.explore(offers, plain)
+    }
+
+    /// All that is offered, if the ledger allows a pass that gains nothing and costs twice a plain one.
+    fn explore(&mut self, offers: &[Option<Offer>], plain: f64) -> Option<Allotment> {
+        let allowed = self.exploration > 0.0 && !self.ledger.forbids(plain, plain);
+        allowed.then(|| Allotment {
+            widths: offers.iter().map(|o| o.map_or(0, |o| o.width)).collect(),
+            purpose: Purpose::Measure,
+        })
+    }
+
+    /// Takes in a pass: what it cost, and what it gained if it carried windows.
+    pub fn note_pass(&mut self, pass: &Pass) {
+        self.passes += 1;
+        let windows = pass.rows > pass.sequences;
+        self.since_plain = if windows { self.since_plain + 1 } else { 0 };
+        // Beside prompt rows the decode rows' own cost cannot be told.
+        if pass.prompt_rows > 0 || pass.sequences == 0 {
+            return;
+        }
+        let expected = self.costs.estimate(pass.rows, pass.sequences);
+        self.costs.note(pass.rows, pass.sequences, pass.took);
+        let Some(plain) = self.costs.estimate(pass.sequences, pass.sequences) else { return };
+        let took = (pass.took.0 as f64).min(PAUSE * expected.unwrap_or(plain));
+        self.ledger.earned += plain * self.exploration;
+        if !windows {
+            return;
+        }
+        let plainly = plain * pass.committed as f64 / pass.sequences as f64;
+        if pass.purpose != Purpose::Plain {
+            self.ledger.note(took - plainly, plain);
+        }
+        if self.measured.len() == MEASURED {
+            self.measured.pop_front();
+        }
+        self.measured.push_back((plainly, took));
+        let (plainly, took) = self.measured.iter().fold((0.0, 0.0), |(p, t), m| (p + m.0, t + m.1));
+        let gain = (took > 0.0).then(|| plainly / took);
+        self.verdict.measured_gain = gain;
+        if self.policy == SpeculationPolicy::Gain && self.verdict.on && self.measured.len() >= MEASURED_LEAST {
+            if gain.is_some_and(|g| g < LOSS_AT) || self.ledger.forbids(0.0, plain) {
+                self.held_until = self.passes + self.hold;
+                self.hold = (self.hold * 2).min(HOLD.1);
+                self.decide(false, GateCode::MeasuredLoss);
+            } else if self.measured.len() == MEASURED {
+                self.hold = HOLD.0;
+            }
+        }
+    }
+
+    /// Takes in a proposal whose fate is known, verified or not.
+    pub fn note_evidence(&mut self, evidence: &Evidence) {
+        self.survival.note(&evidence.retired, evidence.native, evidence.tail);
+        let r = &evidence.retired;
+        if r.ending != super::Ending::AcceptedStop {
+            self.observed.note(r.accepted == r.proposed());
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The speculative path: proposals, verify windows, what of them holds, and whether they pay. Pure: tokens and times come
+//! in as values, decisions and their reasons go out as values.
+//!
+//! State: one [`Speculator`] per sequence and one [`Gate`] per model, owned by the thread that runs the model; nothing is
+//! shared or locked. It cannot fail, and it cannot change what is generated: a token is committed only if the target
+//! emitted it, so a wrong proposal costs time, never text.
+//!
+//! Where what lives: [`window`] what goes into a span, [`acceptance`] which of it holds, [`proposers`] where proposals come
+//! from, [`width`] how wide, [`survival`] how deep they hold, [`costs`] what a pass costs, `allot` which rows pay,
+//! [`gate`] the policies, `published` the published rule, [`speculator`] one sequence's whole.
+
+pub mod acceptance;
+mod allot;
+pub mod costs;
+pub mod gate;
+pub mod proposers;
+mod published;
+pub mod speculator;
+pub mod survival;
+#[cfg(test)]
+mod tests;
+pub mod width;
+pub mod window;
+
+pub use acceptance::{Accepted, Check, Ending, Next, accept};
+pub use allot::Offer;
+pub use gate::{Allotment, Gate, Pass, Purpose};
+pub use proposers::{Proposal, Proposer};
+pub use speculator::{Evidence, Settled, Speculator};
+pub use window::Window;

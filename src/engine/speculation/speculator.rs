@@ -1,0 +1,225 @@
+//! The speculative path of one sequence.
+//!
+//! Per iteration: [`Speculator::offer`] looks up what may follow, the gate allots a width, [`Speculator::open`] makes the
+//! window, the forward pass runs, a [`Check`](super::Check) takes the target's tokens, [`Speculator::settle`] learns.
+//!
+//! A proposal that gets no rows is not lost: it becomes a shadow, compared with the tokens that plain steps emit. Its fate
+//! is evidence as good as a window's, for nothing.
+
+use super::acceptance::{Accepted, Ending};
+use super::allot::Offer;
+use super::proposers::{Proposal, Proposer, Source};
+use super::survival::{Estimates, Retired};
+use super::width::{Width, WidthLimits};
+use super::window::Window;
+use crate::control::speculation::{SURVIVAL_DEPTHS, SpeculationChoice, SpeculationTally};
+use crate::profile::SpeculationSettings;
+
+/// Within a sequence, an observation weighs half after this many more.
+const HALF_LIFE: f64 = 12.0;
+
+/// A proposal whose fate is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Evidence {
+    pub retired: Retired,
+    pub native: Source,
+    pub tail: Source,
+    /// Whether it was verified in a window; else it was only compared with what came anyway.
+    pub verified: bool,
+}
+
+/// A proposal that is only watched.
+#[derive(Debug, Clone)]
+struct Shadow {
+    proposal: Proposal,
+    held: usize,
+}
+
+/// What a settled window taught.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// The window's own fate; `None` for a plain step.
+    pub window: Option<Evidence>,
+    /// The fate of a proposal that was only watched.
+    pub shadow: Option<Evidence>,
+}
+
+impl Settled {
+    pub fn evidence(&self) -> impl Iterator<Item = &Evidence> {
+        self.window.iter().chain(&self.shadow)
+    }
+}
+
+/// The speculative state of one sequence.
+pub struct Speculator {
+    choice: SpeculationChoice,
+    proposer: Box<dyn Proposer>,
+    width: Width,
+    estimates: Estimates,
+    tally: SpeculationTally,
+    cooldown_tokens: usize,
+    /// Plain tokens still to come.
+    cooldown: usize,
+    offered: Option<Proposal>,
+    /// What the window under way was cut from, and its width.
+    opened: Option<(Proposal, usize)>,
+    shadow: Option<Shadow>,
+}
+
+impl Speculator {
+    pub fn new(settings: &SpeculationSettings, choice: SpeculationChoice, proposer: Box<dyn Proposer>) -> Speculator {
+        let max = settings.width_max.min(SpeculationSettings::WIDEST);
+        Speculator {
+            choice,
+            proposer,
+            width: Width::new(WidthLimits { min: settings.width_min.min(max), max }),
+            estimates: Estimates::new(HALF_LIFE),
+            tally: SpeculationTally::default(),
+            cooldown_tokens: settings.reject_cooldown_tokens,
+            cooldown: 0,
+            offered: None,
+            opened: None,
+            shadow: None,
+        }
+    }
+
+    pub fn choice(&self) -> SpeculationChoice {
+        self.choice
+    }
+
+    /// What windows did for this sequence so far.
+    pub fn tally(&self) -> &SpeculationTally {
+        &self.tally
+    }
+
+    /// The width that the next window may have.
+    pub fn width(&self) -> usize {
+        self.width.current()
+    }
+
+    /// Looks up what may follow `history` (prompt and answer, all committed). At most `budget` more tokens may be
+    /// committed; the target adds one of its own, so one proposal less is of use. `model`: what the whole model saw.
+    pub fn offer(&mut self, history: &[u32], budget: usize, model: &Estimates) -> Option<Offer> {
+        self.offered = None;
+        if self.choice == SpeculationChoice::Off || self.cooldown > 0 {
+            return None;
+        }
+        let room = budget.saturating_sub(1);
+        if room == 0 || history.is_empty() {
+            return None;
+        }
+        self.proposer.sync(history);
+        let proposal = self.proposer.propose(&[], self.width.max().min(room));
+        let width = self.width.offered(proposal.len(), room);
+        if width == 0 {
+            return None;
+        }
+        let odds = self.odds(&proposal, model);
+        self.offered = Some(proposal);
+        Some(Offer { width, forced: self.choice == SpeculationChoice::Force, odds })
+    }
+
+    /// P(at least `i + 1` tokens of the proposal hold) for every `i`.
+    fn odds(&self, proposal: &Proposal, model: &Estimates) -> [f64; SURVIVAL_DEPTHS] {
+        let mut odds = self.estimates.survival(Source::Native, Some(model));
+        let tail = self.estimates.survival(proposal.tail_source(), Some(model));
+        let drafts = proposal.native.checked_sub(1).map_or(1.0, |last| odds[last.min(SURVIVAL_DEPTHS - 1)]);
+        for (at, p) in odds.iter_mut().skip(proposal.native).zip(tail) {
+            *at = drafts * p;
+        }
+        odds
+    }
+
+    /// The next span of the sequence: a window of `width` proposals, or a decode row when that is 0.
+    pub fn open(&mut self, history: &[u32], width: usize) -> Option<Window> {
+        let (start, current) = (history.len().checked_sub(1)?, *history.last()?);
+        let proposal = self.offered.take().unwrap_or_default();
+        if width == 0 || proposal.is_empty() {
+            if self.shadow.is_none() && !proposal.is_empty() {
+                self.shadow = Some(Shadow { proposal, held: 0 });
+            }
+            self.opened = None;
+            return Some(Window::new(start, current, &[], 0));
+        }
+        // The window is the better witness of the same tokens.
+        self.shadow = None;
+        let width = width.min(proposal.len());
+        let window = Window::new(start, current, &proposal.tokens[..width], proposal.native);
+        self.opened = Some((proposal, width));
+        Some(window)
+    }
+
+    /// Takes in how the window under way ended.
+    pub fn settle(&mut self, accepted: &Accepted) -> Settled {
+        self.cooldown = self.cooldown.saturating_sub(accepted.commit.len());
+        let settled = match self.opened.take() {
+            Some((proposal, width)) => Settled { window: Some(self.retire(&proposal, width, accepted)), shadow: None },
+            None => Settled { window: None, shadow: self.watch(&accepted.commit) },
+        };
+        for e in settled.evidence() {
+            self.estimates.note(&e.retired, e.native, e.tail);
+        }
+        settled
+    }
+
+    fn retire(&mut self, proposal: &Proposal, width: usize, accepted: &Accepted) -> Evidence {
+        match accepted.ending {
+            Ending::AllAccepted => self.width.held(),
+            Ending::Rejected => self.width.refuted(),
+            Ending::AcceptedStop => {}
+        }
+        if accepted.rejected() && accepted.accepted < proposal.native {
+            self.cooldown = self.cooldown_tokens;
+        }
+        let (native, drafted) = (proposal.native.min(width), width as u64);
+        let retired = Retired { native, tail: width - native, accepted: accepted.accepted, ending: accepted.ending };
+        let t = &mut self.tally;
+        t.draft_n += drafted;
+        t.draft_n_accepted += accepted.accepted as u64;
+        t.windows += 1;
+        t.width_sum += drafted;
+        t.width_max = t.width_max.max(drafted);
+        t.in_flight_max = t.in_flight_max.max(1);
+        retired.count(&mut t.survival);
+        let retired = with_the_targets_own(proposal, retired, accepted);
+        Evidence { retired, native: Source::Native, tail: proposal.tail_source(), verified: true }
+    }
+
+    /// Compares the watched proposal with tokens that came.
+    fn watch(&mut self, commit: &[u32]) -> Option<Evidence> {
+        let shadow = self.shadow.as_mut()?;
+        for token in commit {
+            let ending = match shadow.proposal.tokens.get(shadow.held) {
+                Some(proposed) if proposed == token => {
+                    shadow.held += 1;
+                    if shadow.held < shadow.proposal.len() {
+                        continue;
+                    }
+                    Ending::AllAccepted
+                }
+                _ => Ending::Rejected,
+            };
+            let Shadow { proposal, held } = self.shadow.take()?;
+            if ending == Ending::AllAccepted {
+                self.width.would_have_held(held);
+            }
+            let retired = Retired { native: proposal.native, tail: proposal.tail(), accepted: held, ending };
+            return Some(Evidence { retired, native: Source::Native, tail: proposal.tail_source(), verified: false });
+        }
+        None
+    }
+}
+
+/// Behind a window that held, the target's own token tells whether one more proposed token would have held as well.
+fn with_the_targets_own(proposal: &Proposal, retired: Retired, accepted: &Accepted) -> Retired {
+    let width = retired.proposed();
+    match (proposal.tokens.get(width), accepted.commit.get(width)) {
+        (Some(next), Some(own)) if accepted.ending == Ending::AllAccepted => {
+            let native = proposal.native.min(width + 1);
+            let held = next == own;
+            let ending = if held { Ending::AllAccepted } else { Ending::Rejected };
+            Retired { native, tail: width + 1 - native, accepted: width + usize::from(held), ending }
+        }
+        _ => retired,
+    }
+}
