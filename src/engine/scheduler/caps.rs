@@ -30,8 +30,6 @@ pub struct BatchCaps {
     pub idle_bypass: bool,
     /// Whether, without recordings, an item that waited for a whole window goes first.
     pub aged_promotion: bool,
-    /// Whether what a turn passed over stays owed across a gap without recordings.
-    pub keep_owed: bool,
 }
 
 impl Default for BatchCaps {
@@ -45,7 +43,6 @@ impl Default for BatchCaps {
             coalesce_ratio: 0.5,
             idle_bypass: false,
             aged_promotion: true,
-            keep_owed: false,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! When a batch is due.
 
-use super::pending::Pending;
+use super::pending::Runnable;
 use super::{BatchCaps, Micros};
 
 /// Why a batch was extracted. The order of the variants is the order in which the rules are asked.
@@ -12,6 +12,8 @@ pub enum FlushReason {
     CostCap,
     /// What is pending fills the count cap.
     CountCap,
+    /// A recording that was put back after a slice goes on: nothing is gained by waiting.
+    Resumed,
     /// The oldest item has waited for the whole window.
     Timeout,
     /// Nothing more has come for a while.
@@ -24,10 +26,11 @@ pub enum FlushReason {
 
 impl FlushReason {
     /// Every reason, in the order in which the rules are asked.
-    pub const ALL: [FlushReason; 7] = [
+    pub const ALL: [FlushReason; 8] = [
         FlushReason::SingleOversize,
         FlushReason::CostCap,
         FlushReason::CountCap,
+        FlushReason::Resumed,
         FlushReason::Timeout,
         FlushReason::Coalesce,
         FlushReason::IdleBypass,
@@ -40,6 +43,7 @@ impl FlushReason {
             FlushReason::SingleOversize => "single_oversize",
             FlushReason::CostCap => "cost_cap",
             FlushReason::CountCap => "count_cap",
+            FlushReason::Resumed => "resumed",
             FlushReason::Timeout => "timeout",
             FlushReason::Coalesce => "coalesce",
             FlushReason::IdleBypass => "idle_bypass",
@@ -48,16 +52,19 @@ impl FlushReason {
     }
 }
 
-/// The first rule that holds. `idle`: the worker asks after an idle period. Lanes do not change this.
-pub(super) fn due(pending: &Pending, caps: &BatchCaps, now: Micros, idle: bool) -> Option<FlushReason> {
-    let (oldest, newest) = (pending.oldest()?, pending.newest()?);
-    let (cost, cap) = (pending.cost(), u128::from(caps.effective_cost()));
-    if pending.len() == 1 && cost > cap {
+/// The first rule that holds. `idle`: the worker asks after an idle period. Lanes do not change this, but what a paused
+/// lane holds is not counted.
+pub(super) fn due(pending: &Runnable, caps: &BatchCaps, now: Micros, idle: bool) -> Option<FlushReason> {
+    let (oldest, newest) = (pending.oldest?, pending.newest?);
+    let (cost, cap) = (pending.cost, u128::from(caps.effective_cost()));
+    if pending.len == 1 && cost > cap {
         Some(FlushReason::SingleOversize)
     } else if cost >= cap {
         Some(FlushReason::CostCap)
-    } else if pending.len() >= caps.count() {
+    } else if pending.len >= caps.count() {
         Some(FlushReason::CountCap)
+    } else if pending.resumed {
+        Some(FlushReason::Resumed)
     } else if caps.wait != Micros::MAX && now - oldest.arrival >= caps.wait {
         Some(FlushReason::Timeout)
     } else if now - newest.arrival >= caps.coalesce_window() {
@@ -69,10 +76,13 @@ pub(super) fn due(pending: &Pending, caps: &BatchCaps, now: Micros, idle: bool) 
     }
 }
 
-/// Time until a window can close, zero when one has; `None` when nothing is pending. [`Micros::MAX`] when no window
-/// ever closes by itself.
-pub(super) fn next_check(pending: &Pending, caps: &BatchCaps, now: Micros) -> Option<Micros> {
-    let (oldest, newest) = (pending.oldest()?, pending.newest()?);
+/// Time until a window can close, zero when one has; `None` when nothing is pending that may run. [`Micros::MAX`] when
+/// no window ever closes by itself.
+pub(super) fn next_check(pending: &Runnable, caps: &BatchCaps, now: Micros) -> Option<Micros> {
+    let (oldest, newest) = (pending.oldest?, pending.newest?);
+    if pending.resumed {
+        return Some(Micros::ZERO);
+    }
     // An infinite window stays infinite: subtracting `now` from it would make it finite again.
     let left = |since: Micros, window: Micros| match window {
         Micros::MAX => Micros::MAX,

@@ -2,9 +2,12 @@
 
 use super::due::{FlushReason, due, next_check};
 use super::pending::{CostKey, Pending};
-use super::turns::{Choice, Lanes, Turn, TurnView};
+use super::rules::LaneRules;
+use super::share::{Charge, Share, ShareView};
+use super::turns::{LaneWhy, Lanes, Owed, TurnKind, TurnView};
 use super::{BatchCaps, Item, ItemId, Micros};
 use crate::control::Lane;
+use std::num::NonZeroU32;
 
 /// The rule by which a batch's items were chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,15 +27,33 @@ pub enum Order {
 pub struct Formed {
     /// In the order in which they were chosen; never empty.
     pub items: Vec<Item>,
-    /// Sum of the items' costs.
+    /// What the batch is to compute: the sum of the items' costs, or of a slice its windows.
     pub cost: u64,
     pub lane: Lane,
+    /// Why that lane.
+    pub because: LaneWhy,
     pub why: FlushReason,
     pub order: Order,
+    /// What kind of turn it belongs to; `None` outside turns.
+    pub kind: Option<TurnKind>,
     /// Number of the turn of clips it belongs to.
     pub turn: Option<u64>,
     /// The effective cost cap at that time.
     pub cap: u64,
+    /// How much of the recording may run; `None` = run to the end.
+    pub slice: Option<Slice>,
+    /// To be given back to [`Former::ran`] when the batch has run.
+    pub charge: Charge,
+}
+
+/// A part of a recording. When it has run and the recording is not at its end, [`Former::put_back`] takes it back to the
+/// head of its lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    pub windows: NonZeroU32,
+    pub item: Item,
+    /// Its place in the order of submission.
+    seq: u64,
 }
 
 /// What waits in one lane.
@@ -44,27 +65,33 @@ pub struct LaneLoad {
     pub oldest: Option<Micros>,
 }
 
-/// What an extraction would take: decided before anything changes.
-#[derive(Debug, Clone)]
-pub(super) struct Plan {
-    pub batch: Vec<CostKey>,
-    pub order: Order,
-    /// The turn that this extraction begins.
-    pub begins: Option<Turn>,
-}
-
 /// Pending items and whose turn it is. Every way to extract (due, drain, shutdown) goes through [`take`](Former::take)
 /// and shares that state.
 #[derive(Debug, Clone)]
 pub struct Former {
     pub(super) caps: BatchCaps,
+    pub(super) rules: LaneRules,
     pub(super) pending: Pending,
     pub(super) lanes: Lanes,
+    pub(super) share: Share,
+    /// Turns of recordings so far.
+    recordings: u64,
+    /// The turn of a recording that runs now.
+    running: Option<TurnView>,
 }
 
 impl Former {
+    /// A former under the default [`LaneRules`].
     pub fn new(caps: BatchCaps) -> Former {
-        Former { caps, pending: Pending::default(), lanes: Lanes::default() }
+        Former {
+            caps,
+            rules: LaneRules::default(),
+            pending: Pending::default(),
+            lanes: Lanes::default(),
+            share: Share::default(),
+            recordings: 0,
+            running: None,
+        }
     }
 
     pub fn caps(&self) -> &BatchCaps {
@@ -76,9 +103,59 @@ impl Former {
         self.caps = caps;
     }
 
+    pub fn rules(&self) -> &LaneRules {
+        &self.rules
+    }
+
+    /// New rules from the next extraction on. A turn of clips under way keeps its members, a slice that runs is not cut
+    /// short, and what is owed stays owed. Where a share begins to count, or another one does, both lanes begin level.
+    pub fn set_rules(&mut self, rules: LaneRules) {
+        [Lane::Clips, Lane::Recordings].into_iter().for_each(|lane| self.bound_idle(lane));
+        if rules.policy() != self.rules.policy() {
+            self.share.reset();
+        }
+        self.rules = rules;
+    }
+
     /// Adds an item; false when one of this id is pending already.
     pub fn push(&mut self, item: Item) -> bool {
+        self.bound_idle(item.lane);
         self.pending.insert(item)
+    }
+
+    /// Takes a recording back whose slice has run, with what is left of its cost (at least 1): it is the head of its lane
+    /// again, with its own arrival and deadline, and due at once. False when one of its id is pending already.
+    ///
+    /// One that has ended, or that nobody wants any more, is not put back.
+    pub fn put_back(&mut self, slice: Slice, cost_left: u64) -> bool {
+        self.pending.put_back(Item { cost: cost_left.max(1), ..slice.item }, slice.seq)
+    }
+
+    /// A batch has run (or was dropped, with zero): corrects what its lane was charged with. Once for each [`Formed`],
+    /// also where recordings run whole: the estimates are learnt here.
+    pub fn ran(&mut self, charge: Charge, engine_time: Micros) {
+        self.share.settle(charge, engine_time, self.rules.policy());
+        if charge.lane == Lane::Recordings && self.share.out(Lane::Recordings) == 0 {
+            self.running = None;
+        }
+        // Its own lane may only look idle: the recording is about to be put back.
+        self.bound_idle(match charge.lane {
+            Lane::Clips => Lane::Recordings,
+            Lane::Recordings => Lane::Clips,
+        });
+    }
+
+    /// A lane with nothing to run (nothing pending and nothing out, or held) saves up one turn of engine time at most.
+    fn bound_idle(&mut self, lane: Lane) {
+        let empty = self.pending.lane(lane).by_age.is_empty() && self.share.out(lane) == 0;
+        if empty || self.rules.paused.lane(lane) {
+            self.share.bound_idle(lane, self.rules.policy());
+        }
+    }
+
+    /// The share of engine time: what is set, whether it counts, and which lane is behind.
+    pub fn share(&self) -> ShareView {
+        self.share.view(self.rules.recordings_share, self.rules.policy())
     }
 
     /// Takes out an item that is no longer wanted; `None` when it is not pending.
@@ -122,9 +199,9 @@ impl Former {
         }
     }
 
-    /// The oldest pending item's arrival.
+    /// Arrival of the oldest item that may run.
     pub fn oldest(&self) -> Option<Micros> {
-        self.pending.oldest().map(|age| age.arrival)
+        self.pending.runnable(self.rules.paused).oldest.map(|age| age.arrival)
     }
 
     /// The turn of clips under way.
@@ -132,15 +209,20 @@ impl Former {
         self.lanes.view()
     }
 
+    /// The turn of the recording that runs now: whole, or a slice.
+    pub fn recording_turn(&self) -> Option<TurnView> {
+        self.running.clone()
+    }
+
     /// Why a batch is due now, if one is. `idle`: the worker asks after an idle period.
     pub fn due(&self, now: Micros, idle: bool) -> Option<FlushReason> {
-        due(&self.pending, &self.caps, now, idle)
+        due(&self.pending.runnable(self.rules.paused), &self.caps, now, idle)
     }
 
     /// Time until a window closes by itself: zero when one has closed, [`Micros::MAX`] when none ever does, `None` when
-    /// nothing is pending.
+    /// nothing is pending that may run.
     pub fn next_check(&self, now: Micros) -> Option<Micros> {
-        next_check(&self.pending, &self.caps, now)
+        next_check(&self.pending.runnable(self.rules.paused), &self.caps, now)
     }
 
     /// A batch, if one is due.
@@ -150,21 +232,53 @@ impl Former {
         self.take(now, why, max_items)
     }
 
-    /// A batch, due or not, labelled `why`; `None` (and nothing changes) when nothing is pending or `max_items` is 0.
+    /// A batch, due or not, labelled `why`; `None` (and nothing changes) when nothing is pending that may run or
+    /// `max_items` is 0.
     pub fn take(&mut self, now: Micros, why: FlushReason, max_items: usize) -> Option<Formed> {
         let plan = self.plan(now, max_items)?;
-        let lane = if plan.order == Order::Recording { Lane::Recordings } else { Lane::Clips };
+        let lane = plan.lane();
+        let seq = plan.batch.first()?.age.seq;
         if let Some(turn) = plan.begins {
             self.lanes.start(turn);
         }
-        let turn = self.lanes.turn.as_ref().map(|turn| turn.number);
-        if matches!(plan.order, Order::Cost | Order::Aged) && !self.caps.keep_owed {
-            self.lanes.owed_before = 0;
+        let turn = self.lanes.turn.as_ref().filter(|_| plan.order == Order::Turn);
+        let turn = turn.map(|turn| (turn.number, turn.spell));
+        let spell = turn.map_or(self.lanes.spells + 1, |(_, spell)| spell);
+        self.lanes.spells = self.lanes.spells.max(spell);
+        let plain = matches!(plan.order, Order::Cost | Order::Aged);
+        // Recordings that an operator holds are still about: what is owed to clips because of them is not forgotten.
+        if plain && !self.rules.keep_owed && self.pending.recordings.by_age.is_empty() {
+            self.lanes.owed = Owed::default();
         }
         let items: Vec<Item> = plan.batch.iter().filter_map(|key| self.take_out(*key, true)).collect();
         self.lanes.last = Some(lane);
-        let cost = items.iter().fold(0u64, |sum, item| sum.saturating_add(item.cost));
-        Some(Formed { items, cost, lane, why, order: plan.order, turn, cap: self.caps.effective_cost() })
+        let slice = plan.windows.zip(items.first()).map(|(windows, item)| Slice { windows, item: *item, seq });
+        let kind = match plan.order {
+            Order::Turn => Some(TurnKind::Clips),
+            Order::Recording if slice.is_some() => Some(TurnKind::Slice),
+            Order::Recording => Some(TurnKind::Recording),
+            Order::Cost | Order::Aged => None,
+        };
+        if let Some(kind) = kind.filter(|_| lane == Lane::Recordings) {
+            self.recordings += 1;
+            let (number, cost) = (self.recordings, plan.cost);
+            let view = TurnView { kind, number, began: now, members_left: 0, served_cost: cost, limit: cost };
+            self.running = Some(view);
+        }
+        let charge = self.share.charge(lane, plan.cost, spell, slice.is_some(), self.rules.policy());
+        Some(Formed {
+            items,
+            cost: plan.cost,
+            lane,
+            because: plan.because,
+            why,
+            order: plan.order,
+            kind,
+            turn: turn.map(|(number, _)| number),
+            cap: self.caps.effective_cost(),
+            slice,
+            charge,
+        })
     }
 
     fn take_out(&mut self, key: CostKey, served: bool) -> Option<Item> {
@@ -172,61 +286,4 @@ impl Former {
         self.lanes.left(key, served);
         Some(item)
     }
-
-    /// What [`take`](Self::take) would take now.
-    pub(super) fn plan(&self, now: Micros, max_items: usize) -> Option<Plan> {
-        if max_items == 0 {
-            return None;
-        }
-        let cap = self.caps.effective_cost();
-        let count = self.caps.count().min(max_items);
-        let choice = self.lanes.choose(&self.pending, cap, now)?;
-        let (batch, order, begins) = match choice {
-            Choice::Recording => {
-                let age = self.pending.recordings.by_age.first()?;
-                let cost = self.pending.get(age.seq)?.cost;
-                (vec![CostKey { cost, age: *age }], Order::Recording, None)
-            }
-            Choice::Turn => {
-                let members = &self.lanes.turn.as_ref()?.members;
-                (pack(members.iter(), count, cap), Order::Turn, None)
-            }
-            Choice::Begin(turn) => (pack(turn.members.iter(), count, cap), Order::Turn, Some(turn)),
-            Choice::Plain => {
-                let by_cost = &self.pending.clips.by_cost;
-                match self.aged(now) {
-                    Some(aged) => {
-                        let rest = by_cost.iter().filter(|key| **key != aged);
-                        (pack(std::iter::once(&aged).chain(rest), count, cap), Order::Aged, None)
-                    }
-                    None => (pack(by_cost.iter(), count, cap), Order::Cost, None),
-                }
-            }
-        };
-        Some(Plan { batch, order, begins })
-    }
-
-    /// The oldest clip, when it has waited for the whole window.
-    fn aged(&self, now: Micros) -> Option<CostKey> {
-        let age = *self.pending.clips.by_age.first()?;
-        let waited = self.caps.wait != Micros::MAX && now - age.arrival >= self.caps.wait;
-        let cost = self.pending.get(age.seq)?.cost;
-        (self.caps.aged_promotion && waited).then_some(CostKey { cost, age })
-    }
-}
-
-/// Takes from the front while there is room: the first always, then each while the sum stays within the cap. Behind its
-/// first key the order is by cost, so what comes after one that does not fit does not fit either.
-fn pack<'a>(keys: impl Iterator<Item = &'a CostKey>, count: usize, cap: u64) -> Vec<CostKey> {
-    let mut batch = Vec::new();
-    let mut sum = 0u64;
-    for key in keys.take(count) {
-        let with = sum.saturating_add(key.cost);
-        if !batch.is_empty() && with > cap {
-            break;
-        }
-        batch.push(*key);
-        sum = with;
-    }
-    batch
 }

@@ -4,9 +4,10 @@
 //! One [`Former`] per (model, operation), owned by the thread that runs the model; nothing here is shared or locked.
 //! It cannot fail: what cannot be served is refused at the door, and an item dearer than the cap travels alone.
 //!
-//! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, `pending` the indexed queue, `due`
-//! when a batch is due, `turns` whose turn it is, [`former`] the whole, [`rounds`] which of a
-//! model's formers gives the next batch, `explain` why an item waits.
+//! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, [`rules`] how the lanes share the
+//! engine, `pending` the indexed queue, `due` when a batch is due, `turns` whose turn it is, `share` engine time per lane,
+//! `plan` what is next, [`former`] the whole, [`rounds`] which of a model's formers gives the next batch, `explain` why an
+//! item waits.
 
 pub mod caps;
 mod due;
@@ -15,16 +16,21 @@ pub mod former;
 pub mod item;
 pub mod micros;
 mod pending;
+mod plan;
 pub mod rounds;
+pub mod rules;
+mod share;
 #[cfg(test)]
 mod tests;
 mod turns;
 
 pub use caps::{AUDIO_HARD_CAP_MS, BatchCaps, DEFAULT_MAX_BATCH_COST, DEFAULT_MAX_BATCH_REQUESTS};
 pub use due::FlushReason;
-pub use explain::{Explained, Preview};
-pub use former::{Formed, Former, LaneLoad, Order};
+pub use explain::{Explained, OwedClip, Preview};
+pub use former::{Formed, Former, LaneLoad, Order, Slice};
 pub use item::{Item, ItemId, RECORDING_SAMPLES, audio_cost_ms, embed_cost, lane_of_audio, rerank_cost};
 pub use micros::Micros;
 pub use rounds::Rounds;
-pub use turns::TurnView;
+pub use rules::{LaneRules, Paused, SliceWindows, WINDOW_MS};
+pub use share::{Charge, ShareView};
+pub use turns::{LaneWhy, TurnKind, TurnView};

@@ -1,6 +1,6 @@
 //! The pending items, indexed by age, by cost and by deadline, so that an extraction never scans the queue.
 
-use super::{Item, ItemId, Micros};
+use super::{Item, ItemId, Micros, Paused};
 use crate::control::Lane;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,6 +18,14 @@ pub(super) struct CostKey {
     pub age: AgeKey,
 }
 
+/// A pending item.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    item: Item,
+    /// A recording that was put back after a slice.
+    resumed: bool,
+}
+
 /// One lane's items.
 #[derive(Debug, Default, Clone)]
 pub(super) struct LaneIndex {
@@ -25,12 +33,14 @@ pub(super) struct LaneIndex {
     pub by_cost: BTreeSet<CostKey>,
     /// Sum of costs. Wider than a cost, so that it comes back to exactly 0 whatever was in it.
     pub cost: u128,
+    /// How many of them were put back after a slice.
+    pub resumed: usize,
 }
 
 /// All pending items of one former.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Pending {
-    items: BTreeMap<u64, Item>,
+    items: BTreeMap<u64, Entry>,
     ids: HashMap<ItemId, u64>,
     pub clips: LaneIndex,
     pub recordings: LaneIndex,
@@ -49,10 +59,6 @@ impl Pending {
 
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
-    }
-
-    pub fn cost(&self) -> u128 {
-        self.clips.cost + self.recordings.cost
     }
 
     pub fn lane(&self, lane: Lane) -> &LaneIndex {
@@ -75,63 +81,92 @@ impl Pending {
     }
 
     pub fn get(&self, seq: u64) -> Option<&Item> {
-        self.items.get(&seq)
+        self.items.get(&seq).map(|entry| &entry.item)
     }
 
     pub fn key_of(&self, id: ItemId) -> Option<CostKey> {
         let seq = *self.ids.get(&id)?;
-        self.items.get(&seq).map(|item| key(item, seq))
+        self.items.get(&seq).map(|entry| key(&entry.item, seq))
     }
 
     /// False, and nothing changes, when an item of this id is pending already.
     pub fn insert(&mut self, item: Item) -> bool {
-        if self.ids.contains_key(&item.id) {
+        let seq = self.next_seq;
+        let new = self.add(seq, Entry { item, resumed: false });
+        self.next_seq += u64::from(new);
+        new
+    }
+
+    /// Puts back an item that was taken: with its old number it has its old place. False as for [`insert`](Self::insert).
+    pub fn put_back(&mut self, item: Item, seq: u64) -> bool {
+        self.add(seq, Entry { item, resumed: true })
+    }
+
+    fn add(&mut self, seq: u64, entry: Entry) -> bool {
+        let item = entry.item;
+        if self.ids.contains_key(&item.id) || self.items.contains_key(&seq) {
             return false;
         }
-        let seq = self.next_seq;
-        self.next_seq += 1;
         let key = key(&item, seq);
         let lane = self.lane_mut(item.lane);
         lane.by_age.insert(key.age);
         lane.by_cost.insert(key);
         lane.cost += u128::from(item.cost);
+        lane.resumed += usize::from(entry.resumed);
         if let Some(deadline) = item.deadline {
             self.deadlines.insert((deadline, seq));
         }
         self.ids.insert(item.id, seq);
-        self.items.insert(seq, item);
+        self.items.insert(seq, entry);
         true
     }
 
     pub fn remove(&mut self, seq: u64) -> Option<Item> {
-        let item = self.items.remove(&seq)?;
+        let Entry { item, resumed } = self.items.remove(&seq)?;
         self.ids.remove(&item.id);
         let key = key(&item, seq);
         let lane = self.lane_mut(item.lane);
         lane.by_age.remove(&key.age);
         lane.by_cost.remove(&key);
         lane.cost -= u128::from(item.cost);
+        lane.resumed -= usize::from(resumed);
         if let Some(deadline) = item.deadline {
             self.deadlines.remove(&(deadline, seq));
         }
         Some(item)
     }
 
-    /// Oldest item of either lane.
-    pub fn oldest(&self) -> Option<AgeKey> {
-        match (self.clips.by_age.first(), self.recordings.by_age.first()) {
-            (Some(a), Some(b)) => Some(*a.min(b)),
-            (a, b) => a.or(b).copied(),
-        }
-    }
-
-    /// Newest item of either lane.
-    pub fn newest(&self) -> Option<AgeKey> {
-        self.clips.by_age.last().max(self.recordings.by_age.last()).copied()
-    }
-
     /// The earliest deadline and whose it is.
     pub fn first_deadline(&self) -> Option<(Micros, u64)> {
         self.deadlines.first().copied()
     }
+
+    /// What may run now: the items of the lanes that are not paused.
+    pub fn runnable(&self, paused: Paused) -> Runnable {
+        let mut runnable = Runnable::default();
+        for lane in [Lane::Clips, Lane::Recordings].into_iter().filter(|lane| !paused.lane(*lane)) {
+            let index = self.lane(lane);
+            runnable.len += index.by_age.len();
+            runnable.cost += index.cost;
+            runnable.resumed |= index.resumed > 0;
+            let (first, last) = (index.by_age.first().copied(), index.by_age.last().copied());
+            runnable.oldest = match (runnable.oldest, first) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            runnable.newest = runnable.newest.max(last);
+        }
+        runnable
+    }
+}
+
+/// What of the queue may run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Runnable {
+    pub len: usize,
+    pub cost: u128,
+    pub oldest: Option<AgeKey>,
+    pub newest: Option<AgeKey>,
+    /// Whether a recording that was put back is among it.
+    pub resumed: bool,
 }

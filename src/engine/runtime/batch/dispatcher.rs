@@ -9,7 +9,7 @@ use crate::engine::runtime::handle::{LoadState, WorkerContext};
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{
-    AUDIO_HARD_CAP_MS, BatchCaps, DEFAULT_MAX_BATCH_COST, FlushReason, Formed, Former, ItemId, Micros, Rounds,
+    AUDIO_HARD_CAP_MS, BatchCaps, Charge, DEFAULT_MAX_BATCH_COST, FlushReason, Formed, Former, ItemId, Micros, Rounds,
 };
 use crate::profile::ModelProfile;
 use arc_swap::ArcSwap;
@@ -40,6 +40,7 @@ struct Inflight {
     op: Op,
     why: FlushReason,
     cap: u64,
+    charge: Charge,
     queued: Micros,
     view: InflightView,
 }
@@ -206,6 +207,7 @@ impl Dispatcher {
         let Some(batch) = self.inflight.remove(&report.batch) else { return };
         let Some(queue) = self.queues.get_mut(&batch.op) else { return };
         let InflightView { lane, cost, items, .. } = batch.view;
+        queue.former.ran(batch.charge, report.run);
         queue.rates.lane(lane).observe(cost, report.run);
         queue.stats.batches.fetch_add(1, Ordering::Relaxed);
         queue.stats.run_us.fetch_add(report.run.0, Ordering::Relaxed);
@@ -265,6 +267,9 @@ impl Dispatcher {
                 }
             }
             if jobs.is_empty() {
+                if let Some(queue) = self.queues.get_mut(&op) {
+                    queue.former.ran(formed.charge, Micros::ZERO);
+                }
                 continue;
             }
             self.batches += 1;
@@ -280,7 +285,8 @@ impl Dispatcher {
                 started: now,
                 expected,
             };
-            self.inflight.insert(number, Inflight { op, why: formed.why, cap: formed.cap, queued, view });
+            self.inflight
+                .insert(number, Inflight { op, why: formed.why, cap: formed.cap, charge: formed.charge, queued, view });
             // There are as many places as slots, so this neither fills up nor waits. When the runner is gone the jobs
             // come back and end as they are dropped.
             if self.runner.try_send(Batch { number, op, lane: formed.lane, jobs }).is_err() {

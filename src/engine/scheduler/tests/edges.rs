@@ -1,6 +1,6 @@
 //! What a first version gets wrong, one test each.
 
-use super::super::{BatchCaps, FlushReason, ItemId, Micros, Order};
+use super::super::{BatchCaps, FlushReason, ItemId, LaneRules, Micros, Order};
 use super::{clip, former, recording, take};
 use crate::control::Lane;
 
@@ -220,7 +220,8 @@ fn a_cap_shrunk_in_mid_turn_loses_no_member() {
 fn owed_is_forgotten_in_a_gap_without_recordings_unless_kept() {
     for (keep_owed, expected) in [(false, vec![12]), (true, vec![10])] {
         let mut former = former(30_000);
-        former.set_caps(BatchCaps { keep_owed, aged_promotion: false, ..*former.caps() });
+        former.set_caps(BatchCaps { aged_promotion: false, ..*former.caps() });
+        former.set_rules(LaneRules { keep_owed, ..LaneRules::default() });
         former.push(recording(1, 60_000, 0));
         former.push(clip(10, 30_000, 1));
         former.push(clip(11, 20_000, 2));

@@ -5,8 +5,10 @@ mod due;
 mod edges;
 mod explain;
 mod model;
+mod pause;
 mod random;
 mod review;
+mod slices;
 
 use super::*;
 use crate::control::{Lane, Op};
