@@ -8,7 +8,7 @@
 
 use super::acceptance::{Accepted, Ending};
 use super::allot::Offer;
-use super::proposers::{Proposal, Proposer, Source};
+use super::proposers::{Draft, Proposal, Proposer, Source};
 use super::survival::{Estimates, Retired};
 use super::width::{Width, WidthLimits};
 use super::window::Window;
@@ -95,6 +95,11 @@ impl Speculator {
     /// The width that the next window may have.
     pub fn width(&self) -> usize {
         self.width.current()
+    }
+
+    /// Hands over a draft that a model made for this sequence.
+    pub fn feed(&mut self, draft: Draft) {
+        self.proposer.feed(draft);
     }
 
     /// Looks up what may follow `history` (prompt and answer, all committed). At most `budget` more tokens may be

@@ -1,6 +1,7 @@
 //! Native drafts, and a copied tail behind them.
 
-use super::Proposal;
+use super::drafts::{Draft, DraftOrigin, Drafts};
+use super::{Proposal, Proposer};
 
 /// A tail shorter than this is not worth a longer window.
 const TAIL_LEAST: usize = 2;
@@ -46,9 +47,44 @@ pub fn compose(
     Proposal { tokens, native: native.len(), matched: if kept { matched } else { 0 }, span_available }
 }
 
+/// Drafts of a model with a copied tail.
+pub struct Composite {
+    drafts: Drafts,
+    copies: Box<dyn Proposer>,
+    rule: TailRule,
+}
+
+impl Composite {
+    pub fn new(copies: Box<dyn Proposer>, rule: TailRule) -> Composite {
+        Composite { drafts: Drafts::default(), copies, rule }
+    }
+}
+
+impl Proposer for Composite {
+    fn sync(&mut self, committed: &[u32]) {
+        self.drafts.sync(committed);
+        self.copies.sync(committed);
+    }
+
+    fn propose(&self, continuation: &[u32], budget: usize) -> Proposal {
+        let native = self.drafts.propose(continuation, budget);
+        compose(&native.tokens, budget, self.rule, |drafted, n| {
+            self.copies.propose(&[continuation, drafted].concat(), n)
+        })
+    }
+
+    fn feed(&mut self, draft: Draft) {
+        self.drafts.feed(draft);
+    }
+
+    fn drafts_taken(&self) -> [u64; DraftOrigin::KINDS] {
+        self.drafts.drafts_taken()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{NgramSimple, Proposer, Suffix};
+    use super::super::{NgramSimple, Suffix};
     use super::*;
 
     const CONTEXT: [u32; 10] = [0, 0, 2, 3, 9, 1, 7, 8, 2, 3];
@@ -98,5 +134,20 @@ mod tests {
         // Drafts that the text never saw find no passage.
         let p = compose(&[8], 4, TailRule::AfterDrafts, |c, n| suffix.propose(c, n));
         assert_eq!((p.tokens.as_slice(), p.span_available), ([8].as_slice(), false));
+    }
+
+    #[test]
+    fn a_composite_puts_fed_drafts_first_and_copies_without_them() {
+        let mut c = Composite::new(Box::new(NgramSimple::new(2)), TailRule::BeginsWithDrafts);
+        c.feed(Draft::new(CONTEXT.len(), vec![9], DraftOrigin::InitialSerial));
+        c.sync(&CONTEXT);
+        let p = c.propose(&[], 4);
+        assert_eq!((p.tokens.as_slice(), p.native), ([9, 1, 7, 8].as_slice(), 1));
+        assert_eq!(c.drafts_taken(), [1, 0, 0]);
+        // Behind a continuation there are no drafts, only copies.
+        let p = c.propose(&[9], 3);
+        assert_eq!((p.tokens.as_slice(), p.native), ([1, 7, 8].as_slice(), 0));
+        c.sync(&[&CONTEXT[..], &[9]].concat());
+        assert_eq!(c.propose(&[], 3).native, 0, "the draft was for another position");
     }
 }

@@ -1,15 +1,18 @@
 //! Where proposals come from.
 //!
-//! A proposer looks tokens up or hands out drafts that were made elsewhere; it never runs a model itself. Looking up
+//! A proposer looks tokens up or hands out drafts that were made elsewhere ([`Drafts`]); it never runs a model itself. Looking up
 //! changes nothing, and only committed tokens ever enter an index: what was proposed and refuted leaves no trace.
 
 pub mod composite;
+pub mod drafts;
 mod hash;
 pub mod ngram_cache;
 pub mod ngram_simple;
 pub mod suffix;
+pub mod vocabulary;
 
-pub use composite::compose;
+pub use composite::{Composite, TailRule, compose};
+pub use drafts::{Draft, DraftOrigin, Drafter, Drafts};
 pub use ngram_cache::NgramCache;
 pub use ngram_simple::NgramSimple;
 pub use suffix::Suffix;
@@ -103,4 +106,12 @@ pub trait Proposer: Send {
 
     /// At most `budget` tokens to follow the committed ones and then `continuation`, which is uncommitted and only read.
     fn propose(&self, continuation: &[u32], budget: usize) -> Proposal;
+
+    /// Hands over a draft that a model made; a proposer that only copies has no use for it.
+    fn feed(&mut self, _draft: Draft) {}
+
+    /// How many drafts were put to use, by origin.
+    fn drafts_taken(&self) -> [u64; DraftOrigin::KINDS] {
+        [0; DraftOrigin::KINDS]
+    }
 }
