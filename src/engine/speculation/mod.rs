@@ -33,6 +33,6 @@ pub mod window;
 pub use acceptance::{Accepted, Check, Ending, Next, accept};
 pub use allot::Offer;
 pub use gate::{Allotment, Gate, Pass, Purpose};
-pub use proposers::{Proposal, Proposer};
+pub use proposers::{Draft, DraftOrigin, Drafter, Proposal, Proposer};
 pub use speculator::{Evidence, Settled, Speculator};
 pub use window::Window;

@@ -61,8 +61,8 @@ pub struct Speculator {
     /// Plain tokens still to come.
     cooldown: usize,
     offered: Option<Proposal>,
-    /// What the window under way was cut from, and its width.
-    opened: Option<(Proposal, usize)>,
+    /// What the window under way was cut from.
+    opened: Option<Proposal>,
     shadow: Option<Shadow>,
 }
 
@@ -150,16 +150,22 @@ impl Speculator {
         self.shadow = None;
         let width = width.min(proposal.len());
         let window = Window::new(start, current, &proposal.tokens[..width], proposal.native);
-        self.opened = Some((proposal, width));
+        self.opened = Some(proposal);
         Some(window)
     }
 
-    /// Takes in how the window under way ended.
+    /// Takes in how the window under way ended. The pass may have carried fewer proposals than were allotted, or none.
     pub fn settle(&mut self, accepted: &Accepted) -> Settled {
         self.cooldown = self.cooldown.saturating_sub(accepted.commit.len());
         let settled = match self.opened.take() {
-            Some((proposal, width)) => Settled { window: Some(self.retire(&proposal, width, accepted)), shadow: None },
-            None => Settled { window: None, shadow: self.watch(&accepted.commit) },
+            Some(proposal) if accepted.proposed > 0 => {
+                Settled { window: Some(self.retire(&proposal, accepted)), shadow: None }
+            }
+            unused => {
+                let shadow = unused.map(|proposal| Shadow { proposal, held: 0 });
+                self.shadow = self.shadow.take().or(shadow);
+                Settled { window: None, shadow: self.watch(&accepted.commit) }
+            }
         };
         for e in settled.evidence() {
             self.estimates.note(&e.retired, e.native, e.tail);
@@ -167,7 +173,7 @@ impl Speculator {
         settled
     }
 
-    fn retire(&mut self, proposal: &Proposal, width: usize, accepted: &Accepted) -> Evidence {
+    fn retire(&mut self, proposal: &Proposal, accepted: &Accepted) -> Evidence {
         match accepted.ending {
             Ending::AllAccepted => self.width.held(),
             Ending::Rejected => self.width.refuted(),
@@ -176,6 +182,7 @@ impl Speculator {
         if accepted.rejected() && accepted.accepted < proposal.native {
             self.cooldown = self.cooldown_tokens;
         }
+        let width = accepted.proposed;
         let (native, drafted) = (proposal.native.min(width), width as u64);
         let retired = Retired { native, tail: width - native, accepted: accepted.accepted, ending: accepted.ending };
         let t = &mut self.tally;
@@ -226,5 +233,107 @@ fn with_the_targets_own(proposal: &Proposal, retired: Retired, accepted: &Accept
             Retired { native, tail: width + 1 - native, accepted: width + usize::from(held), ending }
         }
         _ => retired,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proposers::{Composite, Drafts, NgramSimple, TailRule};
+    use super::super::{DraftOrigin, accept};
+    use super::*;
+
+    fn speculator(proposer: impl Proposer + 'static, cooldown: usize) -> Speculator {
+        let settings = SpeculationSettings { reject_cooldown_tokens: cooldown, ..SpeculationSettings::default() };
+        Speculator::new(&settings, SpeculationChoice::Auto, Box::new(proposer))
+    }
+
+    fn model() -> Estimates {
+        Estimates::new(96.0)
+    }
+
+    /// Offers, opens at the full width and settles against `target`.
+    fn step(s: &mut Speculator, history: &[u32], target: &[u32]) -> Settled {
+        let width = s.offer(history, 100, &model()).map_or(0, |o| o.width);
+        let window = s.open(history, width).expect("a history");
+        let accepted = accept(window.proposals(), &target[..window.width() + 1], 100, |_| false);
+        s.settle(&accepted)
+    }
+
+    #[test]
+    fn a_rejection_among_drafts_is_followed_by_plain_tokens() {
+        let mut s = speculator(Drafts::default(), 2);
+        s.feed(Draft::new(2, vec![7, 8], DraftOrigin::InitialSerial));
+        let settled = step(&mut s, &[1, 2], &[7, 9, 9]);
+        assert_eq!(settled.window.map(|e| e.retired.accepted), Some(1));
+        s.feed(Draft::new(4, vec![5], DraftOrigin::VerifyNext));
+        assert_eq!(s.offer(&[1, 2, 7, 9], 100, &model()), None, "cooling down");
+        step(&mut s, &[1, 2, 7, 9], &[5]);
+        assert_eq!(s.offer(&[1, 2, 7, 9, 5], 100, &model()), None, "one more");
+        step(&mut s, &[1, 2, 7, 9, 5], &[6]);
+        s.feed(Draft::new(6, vec![5], DraftOrigin::SerialAfterGap));
+        assert!(s.offer(&[1, 2, 7, 9, 5, 6], 100, &model()).is_some());
+    }
+
+    #[test]
+    fn a_rejection_in_the_copied_tail_cools_nothing_down() {
+        let mut s = speculator(Composite::new(Box::new(NgramSimple::new(2)), TailRule::BeginsWithDrafts), 5);
+        let history = [2, 3, 9, 1, 7, 2, 3];
+        s.feed(Draft::new(7, vec![9], DraftOrigin::InitialSerial));
+        // The width is 2 at first, and a tail of one is dropped before that: the draft and two copies are cut to two.
+        let settled = step(&mut s, &history, &[9, 4, 4]);
+        let retired = settled.window.expect("a window").retired;
+        assert_eq!((retired.native, retired.tail, retired.accepted), (1, 1, 1));
+        let history = [2, 3, 9, 1, 7, 2, 3, 9, 4];
+        s.feed(Draft::new(9, vec![8], DraftOrigin::VerifyNext));
+        assert!(s.offer(&history, 100, &model()).is_some());
+    }
+
+    #[test]
+    fn behind_a_window_that_held_the_targets_own_token_is_evidence_too() {
+        let mut s = speculator(NgramSimple::new(2), 0);
+        let history = [2, 3, 9, 1, 7, 8, 2, 3];
+        let settled = step(&mut s, &history, &[9, 1, 7]);
+        let retired = settled.window.expect("a window").retired;
+        // Verified were two; the third would have held as well.
+        assert_eq!((retired.tail, retired.accepted), (3, 3));
+        assert_eq!((s.tally().draft_n, s.tally().draft_n_accepted), (2, 2));
+    }
+
+    #[test]
+    fn what_gets_no_rows_is_watched() {
+        let mut s = speculator(NgramSimple::new(2), 0);
+        let mut history = vec![2, 3, 9, 1, 7, 8, 2, 3];
+        let mut seen = Vec::new();
+        for token in [9, 1, 5] {
+            assert!(history.len() > 8 || s.offer(&history, 100, &model()).is_some());
+            let window = s.open(&history, 0).expect("a history");
+            assert_eq!(window.width(), 0);
+            seen.extend(s.settle(&accept(&[], &[token], 100, |_| false)).shadow);
+            history.push(token);
+        }
+        let retired = seen.first().expect("it broke").retired;
+        assert_eq!((retired.tail, retired.accepted, retired.ending), (4, 2, Ending::Rejected));
+        assert_eq!(seen.len(), 1);
+        assert!(!seen[0].verified && s.tally().windows == 0);
+    }
+
+    #[test]
+    fn a_window_that_the_pass_had_no_room_for_is_watched_instead() {
+        let mut s = speculator(NgramSimple::new(2), 0);
+        let history = [2, 3, 9, 1, 7, 8, 2, 3];
+        s.offer(&history, 100, &model()).expect("an offer");
+        s.open(&history, 2).expect("a window");
+        let settled = s.settle(&accept(&[], &[4], 100, |_| false));
+        assert_eq!(settled.shadow.map(|e| (e.retired.accepted, e.retired.ending)), Some((0, Ending::Rejected)));
+        assert_eq!(s.tally().windows, 0);
+    }
+
+    #[test]
+    fn the_last_token_needs_no_proposal() {
+        let mut s = speculator(NgramSimple::new(2), 0);
+        let history = [2, 3, 9, 1, 7, 8, 2, 3];
+        assert_eq!(s.offer(&history, 1, &model()), None);
+        assert_eq!(s.offer(&history, 2, &model()).map(|o| o.width), Some(1));
+        assert_eq!(s.offer(&[], 9, &model()), None);
     }
 }
