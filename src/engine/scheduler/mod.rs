@@ -4,12 +4,14 @@
 //! One [`Former`] per (model, operation), owned by the thread that runs the model; nothing here is shared or locked.
 //! It cannot fail: what cannot be served is refused at the door, and an item dearer than the cap travels alone.
 //!
-//! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, [`rules`] how the lanes share the
-//! engine, `pending` the indexed queue, `due` when a batch is due, `turns` whose turn it is, `share` engine time per lane,
-//! `plan` what is next, [`former`] the whole, [`rounds`] which of a model's formers gives the next batch, `explain` why an
-//! item waits.
+//! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, [`budget`] where the cost cap comes
+//! from, [`controller`] what adapts it, [`rules`] how the lanes share the engine, `pending` the indexed queue, `due` when a
+//! batch is due, `turns` whose turn it is, `share` engine time per lane, `plan` what is next, [`former`] the whole,
+//! [`rounds`] which of a model's formers gives the next batch, `explain` why an item waits.
 
+pub mod budget;
 pub mod caps;
+pub mod controller;
 mod due;
 mod explain;
 pub mod former;
@@ -24,7 +26,11 @@ mod share;
 mod tests;
 mod turns;
 
+pub use budget::{Adoption, CapOrigin, CostLayers, CostRange, Layered, RangeError};
 pub use caps::{AUDIO_HARD_CAP_MS, BatchCaps, DEFAULT_MAX_BATCH_COST, DEFAULT_MAX_BATCH_REQUESTS};
+pub use controller::{
+    Adaptive, CapMove, ControllerMode, ControllerSettings, ControllerView, Knob, MoveCause, SettingsError,
+};
 pub use due::FlushReason;
 pub use explain::{Explained, OwedClip, Preview};
 pub use former::{Formed, Former, LaneLoad, Order, Slice};
