@@ -113,12 +113,19 @@ unsafe fn tiles_with<S: Simd>(task: &Task<'_>, tiles: Range<usize>) {
                 row += match (&w.body, task.quantized) {
                     (Body::Float { values }, _) => float_rows::<S>(task, values, tile, row, left.min(12)),
                     (_, None) => unreachable!("a quantised weight comes with quantised activations"),
+                    // Whole tiles at a time, where a tile is two registers and the sums of all rows still fit.
+                    (_, Some(q)) if S::LANES < TILE => match left {
+                        4.. => block_rows::<S, 4, 1>(task, q, tile, row),
+                        3 => block_rows::<S, 3, 1>(task, q, tile, row),
+                        2 => block_rows::<S, 2, 1>(task, q, tile, row),
+                        _ => block_rows::<S, 1, 2>(task, q, tile, row),
+                    },
                     (_, Some(q)) => match left {
-                        8.. if S::ROWS == 8 => block_rows::<S, 8>(task, q, tile, row),
-                        4.. => block_rows::<S, 4>(task, q, tile, row),
-                        3 => block_rows::<S, 3>(task, q, tile, row),
-                        2 => block_rows::<S, 2>(task, q, tile, row),
-                        _ => block_rows::<S, 1>(task, q, tile, row),
+                        8.. if S::ROWS == 8 => block_rows::<S, 8, 1>(task, q, tile, row),
+                        4.. => block_rows::<S, 4, 1>(task, q, tile, row),
+                        3 => block_rows::<S, 3, 1>(task, q, tile, row),
+                        2 => block_rows::<S, 2, 1>(task, q, tile, row),
+                        _ => block_rows::<S, 1, 1>(task, q, tile, row),
                     },
                 };
             }
@@ -126,63 +133,98 @@ unsafe fn tiles_with<S: Simd>(task: &Task<'_>, tiles: Range<usize>) {
     }
 }
 
-/// `R` rows of one tile of quantised weights. Returns `R`.
+/// `R` rows of one tile of quantised weights, `V` registers of lanes at a time. Returns `R`.
 ///
 /// # Safety
-/// The processor has `S`; rows `row..row + R` exist.
+/// The processor has `S`; rows `row..row + R` exist; `V · LANES` divides 16.
 #[inline(always)]
-unsafe fn block_rows<S: Simd, const R: usize>(task: &Task<'_>, q: &Quantized, tile: usize, row: usize) -> usize {
+unsafe fn block_rows<S: Simd, const R: usize, const V: usize>(
+    task: &Task<'_>,
+    q: &Quantized,
+    tile: usize,
+    row: usize,
+) -> usize {
     let (w, blocks) = (task.w, q.blocks);
     // Whole rows by slices, so that their bounds are checked here, once per tile.
-    let x: [*const i8; R] = std::array::from_fn(|r| q.bytes[(row + r) * blocks * BLOCK..][..blocks * BLOCK].as_ptr());
-    let info: [*const BlockInfo; R] = std::array::from_fn(|r| q.info[(row + r) * blocks..][..blocks].as_ptr());
+    let mut x = [std::ptr::null::<i8>(); R];
+    let mut info = [std::ptr::null::<BlockInfo>(); R];
+    for r in 0..R {
+        x[r] = q.bytes[(row + r) * blocks * BLOCK..][..blocks * BLOCK].as_ptr();
+        info[r] = q.info[(row + r) * blocks..][..blocks].as_ptr();
+    }
     let cell = tile * blocks;
     let mut out = [[0.0f32; TILE]; R];
-    // SAFETY: cells cell..cell + blocks of quants and scales are taken by slices; the kernels read `4 · LANES` bytes at
-    // offsets `64·g + 4·lane` of a cell with lane + LANES ≤ 16, so within it, and LANES scales likewise. x and info
-    // have `blocks` blocks. `out` has 16 lanes for each row.
+    // SAFETY: cells cell..cell + blocks of quants and scales are taken by slices; the kernels read `4 · V · LANES` bytes
+    // at offsets `64·g + 4·lane` of a cell with lane + V · LANES ≤ 16, so within it, and V · LANES scales likewise. x
+    // and info have `blocks` blocks. `out` has 16 lanes for each row.
     unsafe {
         match &w.body {
             Body::Bits4 { quants, scales } => {
                 let quants = quants[cell * BYTES4 / 64..][..blocks * BYTES4 / 64].as_ptr().cast::<u8>();
                 let scales = scales[cell * 2 * TILE..][..blocks * 2 * TILE].as_ptr();
-                for lane in (0..TILE).step_by(S::LANES) {
-                    let mut acc = [S::splat(0.0); R];
+                let mut lane = 0;
+                while lane < TILE {
+                    let mut acc = [[S::splat(0.0); V]; R];
                     for b in 0..blocks {
-                        let at = scales.add(b * 2 * TILE + lane);
-                        let (scale, min) = (S::load_f16(at), S::load_f16(at.add(TILE)));
-                        let dots = S::dot4::<R>(quants.add(b * BYTES4 + 4 * lane), x.map(|p| p.add(b * BLOCK)));
-                        for ((acc, dots), info) in acc.iter_mut().zip(dots).zip(info) {
-                            let info = &*info.add(b);
-                            // One addition in the chain from block to block; the rest overlaps.
-                            let least = S::mul(min, S::splat(info.sum));
-                            let scale = S::mul(scale, S::splat(info.scale));
-                            *acc = S::add(S::fma(S::to_float(dots), scale, least), *acc);
+                        if lane == 0 {
+                            for line in 0..4 {
+                                S::prefetch(quants.wrapping_add((blocks + b) * BYTES4 + 64 * line));
+                            }
+                            S::prefetch(scales.wrapping_add((blocks + b) * 2 * TILE).cast());
+                        }
+                        let dots = S::dot4::<R, V>(quants.add(b * BYTES4 + 4 * lane), &x, b * BLOCK);
+                        let (mut scale, mut min) = ([S::splat(0.0); V], [S::splat(0.0); V]);
+                        for v in 0..V {
+                            let at = scales.add(b * 2 * TILE + lane + v * S::LANES);
+                            scale[v] = S::load_f16(at);
+                            min[v] = S::load_f16(at.add(TILE));
+                        }
+                        for r in 0..R {
+                            let info = &*info[r].add(b);
+                            let (step, sum) = (S::splat(info.scale), S::splat(info.sum));
+                            for v in 0..V {
+                                // One addition in the chain from block to block; the rest overlaps.
+                                let least = S::mul(min[v], sum);
+                                let scale = S::mul(scale[v], step);
+                                acc[r][v] = S::add(S::fma(S::to_float(dots[r][v]), scale, least), acc[r][v]);
+                            }
                         }
                     }
-                    for (out, acc) in out.iter_mut().zip(acc) {
-                        S::store(out.as_mut_ptr().add(lane), acc);
-                    }
+                    put_lanes::<S, R, V>(&mut out, lane, &acc);
+                    lane += V * S::LANES;
                 }
             }
             Body::Bits8 { quants, scales } => {
                 let quants = quants[cell * BYTES8 / 64..][..blocks * BYTES8 / 64].as_ptr().cast::<u8>();
                 let scales = scales[cell * TILE..][..blocks * TILE].as_ptr();
-                for lane in (0..TILE).step_by(S::LANES) {
-                    let mut acc = [S::splat(0.0); R];
+                let mut lane = 0;
+                while lane < TILE {
+                    let mut acc = [[S::splat(0.0); V]; R];
                     for b in 0..blocks {
-                        let scale = S::load_f16(scales.add(b * TILE + lane));
-                        let sums: [i32; R] = std::array::from_fn(|r| (*info[r].add(b)).bytes);
-                        let at = quants.add(b * BYTES8 + 4 * lane);
-                        let dots = S::dot8::<R>(at, x.map(|p| p.add(b * BLOCK)), sums);
-                        for ((acc, dots), info) in acc.iter_mut().zip(dots).zip(info) {
-                            let scale = S::mul(scale, S::splat((*info.add(b)).scale));
-                            *acc = S::fma(S::to_float(dots), scale, *acc);
+                        let mut sums = [0; R];
+                        for r in 0..R {
+                            sums[r] = (*info[r].add(b)).bytes;
+                        }
+                        if lane == 0 {
+                            for line in 0..8 {
+                                S::prefetch(quants.wrapping_add((blocks + b) * BYTES8 + 64 * line));
+                            }
+                            S::prefetch(scales.wrapping_add((blocks + b) * TILE).cast());
+                        }
+                        let dots = S::dot8::<R, V>(quants.add(b * BYTES8 + 4 * lane), &x, b * BLOCK, &sums);
+                        let mut scale = [S::splat(0.0); V];
+                        for v in 0..V {
+                            scale[v] = S::load_f16(scales.add(b * TILE + lane + v * S::LANES));
+                        }
+                        for r in 0..R {
+                            let step = S::splat((*info[r].add(b)).scale);
+                            for v in 0..V {
+                                acc[r][v] = S::fma(S::to_float(dots[r][v]), S::mul(scale[v], step), acc[r][v]);
+                            }
                         }
                     }
-                    for (out, acc) in out.iter_mut().zip(acc) {
-                        S::store(out.as_mut_ptr().add(lane), acc);
-                    }
+                    put_lanes::<S, R, V>(&mut out, lane, &acc);
+                    lane += V * S::LANES;
                 }
             }
             Body::Float { .. } => unreachable!("float weights have their own kernel"),
@@ -190,6 +232,24 @@ unsafe fn block_rows<S: Simd, const R: usize>(task: &Task<'_>, q: &Quantized, ti
         put_tile(task, tile, row, &mut out);
     }
     R
+}
+
+/// Stores sums of lanes from `lane` on.
+///
+/// # Safety
+/// The processor has `S`; `lane + V · LANES ≤ 16`.
+#[inline(always)]
+unsafe fn put_lanes<S: Simd, const R: usize, const V: usize>(
+    out: &mut [[f32; TILE]; R],
+    lane: usize,
+    acc: &[[S::F; V]; R],
+) {
+    for r in 0..R {
+        for v in 0..V {
+            // SAFETY: lanes lane..lane + V · LANES of a row are inside it by the caller's promise.
+            unsafe { S::store(out[r].as_mut_ptr().add(lane + v * S::LANES), acc[r][v]) };
+        }
+    }
 }
 
 /// `count` (at most 12) rows of one tile of float weights. Returns `count`.
@@ -222,9 +282,10 @@ unsafe fn put_tile(task: &Task<'_>, tile: usize, row: usize, out: &mut [[f32; TI
     let w = task.w;
     let bias = &w.bias[tile * TILE..][..TILE];
     let lanes = TILE.min(w.rows - tile * TILE);
-    for (r, values) in out.iter_mut().enumerate() {
-        for (v, b) in values.iter_mut().zip(bias) {
-            *v += b;
+    for r in 0..out.len() {
+        let values = &mut out[r];
+        for lane in 0..TILE {
+            values[lane] += bias[lane];
         }
         let at = (row + r) * w.rows + tile * TILE;
         // SAFETY: tiles and rows are divided among tasks without overlap.

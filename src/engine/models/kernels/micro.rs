@@ -59,39 +59,39 @@ unsafe fn rows<S: Simd, const R: usize>(
         if S::LANES == TILE {
             let mut acc = [S::splat(0.0); R];
             if onto {
-                for (r, acc) in acc.iter_mut().enumerate() {
-                    *acc = S::load(out.start.add(r * out.step));
+                for r in 0..R {
+                    acc[r] = S::load(out.start.add(r * out.step));
                 }
             }
             for i in 0..n {
                 let a = S::load(w.start.add(i * w.step));
-                for (r, acc) in acc.iter_mut().enumerate() {
-                    *acc = S::fma(S::splat(*x.start.add(r * x.step + i)), a, *acc);
+                for r in 0..R {
+                    acc[r] = S::fma(S::splat(*x.start.add(r * x.step + i)), a, acc[r]);
                 }
             }
-            for (r, acc) in acc.into_iter().enumerate() {
-                S::store(out.start.add(r * out.step), acc);
+            for r in 0..R {
+                S::store(out.start.add(r * out.step), acc[r]);
             }
         } else {
             let mut acc = [[S::splat(0.0); 2]; R];
             if onto {
-                for (r, acc) in acc.iter_mut().enumerate() {
+                for r in 0..R {
                     let at = out.start.add(r * out.step);
-                    *acc = [S::load(at), S::load(at.add(S::LANES))];
+                    acc[r] = [S::load(at), S::load(at.add(S::LANES))];
                 }
             }
             for i in 0..n {
                 let at = w.start.add(i * w.step);
                 let (a, b) = (S::load(at), S::load(at.add(S::LANES)));
-                for (r, acc) in acc.iter_mut().enumerate() {
+                for r in 0..R {
                     let x = S::splat(*x.start.add(r * x.step + i));
-                    *acc = [S::fma(x, a, acc[0]), S::fma(x, b, acc[1])];
+                    acc[r] = [S::fma(x, a, acc[r][0]), S::fma(x, b, acc[r][1])];
                 }
             }
-            for (r, acc) in acc.into_iter().enumerate() {
+            for r in 0..R {
                 let at = out.start.add(r * out.step);
-                S::store(at, acc[0]);
-                S::store(at.add(S::LANES), acc[1]);
+                S::store(at, acc[r][0]);
+                S::store(at.add(S::LANES), acc[r][1]);
             }
         }
     }

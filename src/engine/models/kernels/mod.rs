@@ -13,6 +13,9 @@
 // Vector intrinsics, writing disjoint parts of one matrix from several threads, and a pool that lends closures to them
 // cannot be written without it. Each block proves its bounds.
 #![allow(unsafe_code)]
+// Inner loops are plain loops over indices. Adapters (`zip`, `map`, `from_fn`) are functions of their own: where the
+// compiler leaves one out of line, it is built without the kernel's instruction set, and every vector goes through memory.
+#![allow(clippy::needless_range_loop)]
 
 /// Builds a body for every instruction set: the same plain loops, compiled with that set's features. A body that fuses
 /// multiply-adds takes the [`Arithmetic`](elementwise::Arithmetic) to use as its type parameter, `= body<M>`.

@@ -108,50 +108,74 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        // SAFETY: a hint; any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) };
+    }
+
+    #[inline(always)]
     unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
         // SAFETY: the trait's contract.
         unsafe { turn8(from, step, to, to_step) }
     }
 
     #[inline(always)]
-    unsafe fn dot4<const R: usize>(w: *const u8, x: [*const i8; R]) -> [__m256i; R] {
-        // SAFETY: reads 32 bytes at w + 64·g for g < 4, and 4 bytes at x + 4·g and x + 16 + 4·g, so within 32.
+    unsafe fn dot4<const R: usize, const V: usize>(w: *const u8, x: &[*const i8; R], at: usize) -> [[__m256i; V]; R] {
+        // SAFETY: reads 32 bytes at w + 64·g + 32·v for g < 4 and v < V, and 4 bytes at x + at + 4·g and
+        // x + at + 16 + 4·g, so within 32 of x + at.
         // The 16-bit sums cannot overflow: 8 groups · 2 products · 15 · 127 = 30 480.
         unsafe {
             let mask = _mm256_set1_epi8(15);
-            let mut sums = [_mm256_setzero_si256(); R];
+            let mut sums = [[_mm256_setzero_si256(); V]; R];
             for g in 0..4 {
-                let both = _mm256_loadu_si256(w.add(64 * g).cast());
-                let low = _mm256_and_si256(both, mask);
-                let high = _mm256_and_si256(_mm256_srli_epi16::<4>(both), mask);
-                for (sum, x) in sums.iter_mut().zip(x) {
-                    let a = _mm256_maddubs_epi16(low, four(x.add(4 * g)));
-                    let b = _mm256_maddubs_epi16(high, four(x.add(16 + 4 * g)));
-                    *sum = _mm256_add_epi16(*sum, _mm256_add_epi16(a, b));
+                let (mut low, mut high) = ([mask; V], [mask; V]);
+                for v in 0..V {
+                    let both = _mm256_loadu_si256(w.add(64 * g + 32 * v).cast());
+                    low[v] = _mm256_and_si256(both, mask);
+                    high[v] = _mm256_and_si256(_mm256_srli_epi16::<4>(both), mask);
+                }
+                for r in 0..R {
+                    let x = x[r].add(at + 4 * g);
+                    let (first, second) = (four(x), four(x.add(16)));
+                    for v in 0..V {
+                        let a = _mm256_maddubs_epi16(low[v], first);
+                        let b = _mm256_maddubs_epi16(high[v], second);
+                        sums[r][v] = _mm256_add_epi16(sums[r][v], _mm256_add_epi16(a, b));
+                    }
                 }
             }
             let ones = _mm256_set1_epi16(1);
-            for s in &mut sums {
-                *s = _mm256_madd_epi16(*s, ones);
+            for r in 0..R {
+                for v in 0..V {
+                    sums[r][v] = _mm256_madd_epi16(sums[r][v], ones);
+                }
             }
             sums
         }
     }
 
     #[inline(always)]
-    unsafe fn dot8<const R: usize>(w: *const u8, x: [*const i8; R], _sums: [i32; R]) -> [__m256i; R] {
-        // SAFETY: reads 32 bytes at w + 64·g for g < 8, and 4 bytes at x + 4·g, so within 32.
+    unsafe fn dot8<const R: usize, const V: usize>(
+        w: *const u8,
+        x: &[*const i8; R],
+        at: usize,
+        _sums: &[i32; R],
+    ) -> [[__m256i; V]; R] {
+        // SAFETY: reads 32 bytes at w + 64·g + 32·v for g < 8 and v < V, and 4 bytes at x + at + 4·g, so within 32 of
+        // x + at.
         // The multiply wants one side without sign: |w| · (x with w's sign). 2 · 128 · 127 = 32 512 does not saturate.
         unsafe {
             let ones = _mm256_set1_epi16(1);
-            let mut sums = [_mm256_setzero_si256(); R];
+            let mut sums = [[_mm256_setzero_si256(); V]; R];
             for g in 0..8 {
-                let weights = _mm256_loadu_si256(w.add(64 * g).cast());
-                let sizes = _mm256_abs_epi8(weights);
-                for (sum, x) in sums.iter_mut().zip(x) {
-                    let signed = _mm256_sign_epi8(four(x.add(4 * g)), weights);
-                    let pairs = _mm256_maddubs_epi16(sizes, signed);
-                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+                for v in 0..V {
+                    let weights = _mm256_loadu_si256(w.add(64 * g + 32 * v).cast());
+                    let sizes = _mm256_abs_epi8(weights);
+                    for r in 0..R {
+                        let signed = _mm256_sign_epi8(four(x[r].add(at + 4 * g)), weights);
+                        let pairs = _mm256_maddubs_epi16(sizes, signed);
+                        sums[r][v] = _mm256_add_epi32(sums[r][v], _mm256_madd_epi16(pairs, ones));
+                    }
                 }
             }
             sums

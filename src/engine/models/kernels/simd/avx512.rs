@@ -75,24 +75,34 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn prefetch(p: *const u8) {
+        // SAFETY: a hint; any address will do.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) };
+    }
+
+    #[inline(always)]
     unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
         // SAFETY: the trait's contract; a processor with AVX-512 has AVX2, and `Isa::available` asks for it.
         unsafe { super::avx2::turn8(from, step, to, to_step) }
     }
 
     #[inline(always)]
-    unsafe fn dot4<const R: usize>(w: *const u8, x: [*const i8; R]) -> [__m512i; R] {
-        // SAFETY: reads 64 bytes at w + 64·g for g < 4, and 4 bytes at x + 4·g and x + 16 + 4·g, so within 32.
+    unsafe fn dot4<const R: usize, const V: usize>(w: *const u8, x: &[*const i8; R], at: usize) -> [[__m512i; V]; R] {
+        // SAFETY: reads 64 bytes at w + 64·g + 64·v for g < 4 (V is 1: a line is one register), and 4 bytes at
+        // x + at + 4·g and x + at + 16 + 4·g, so within 32 of x + at.
         unsafe {
             let mask = _mm512_set1_epi8(15);
-            let mut sums = [_mm512_setzero_si512(); R];
+            let mut sums = [[_mm512_setzero_si512(); V]; R];
             for g in 0..4 {
-                let both = _mm512_loadu_si512(w.add(64 * g).cast());
-                let low = _mm512_and_si512(both, mask);
-                let high = _mm512_and_si512(_mm512_srli_epi16::<4>(both), mask);
-                for (sum, x) in sums.iter_mut().zip(x) {
-                    *sum = _mm512_dpbusd_epi32(*sum, low, four(x.add(4 * g)));
-                    *sum = _mm512_dpbusd_epi32(*sum, high, four(x.add(16 + 4 * g)));
+                for v in 0..V {
+                    let both = _mm512_loadu_si512(w.add(64 * g + 64 * v).cast());
+                    let low = _mm512_and_si512(both, mask);
+                    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(both), mask);
+                    for r in 0..R {
+                        let x = x[r].add(at + 4 * g);
+                        sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], low, four(x));
+                        sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], high, four(x.add(16)));
+                    }
                 }
             }
             sums
@@ -100,19 +110,27 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn dot8<const R: usize>(w: *const u8, x: [*const i8; R], sums: [i32; R]) -> [__m512i; R] {
-        // SAFETY: reads 64 bytes at w + 64·g for g < 8, and 4 bytes at x + 4·g, so within 32.
+    unsafe fn dot8<const R: usize, const V: usize>(
+        w: *const u8,
+        x: &[*const i8; R],
+        at: usize,
+        sums: &[i32; R],
+    ) -> [[__m512i; V]; R] {
+        // SAFETY: reads 64 bytes at w + 64·g + 64·v for g < 8 (V is 1), and 4 bytes at x + at + 4·g, so within 32 of
+        // x + at.
         // The multiply wants one side without sign: w + 128, and 128 · Σx is taken off at the start.
         unsafe {
             let flip = _mm512_set1_epi8(-128);
-            let mut acc = [_mm512_setzero_si512(); R];
-            for (acc, sum) in acc.iter_mut().zip(sums) {
-                *acc = _mm512_set1_epi32(-128 * sum);
+            let mut acc = [[_mm512_setzero_si512(); V]; R];
+            for r in 0..R {
+                acc[r] = [_mm512_set1_epi32(-128 * sums[r]); V];
             }
             for g in 0..8 {
-                let weights = _mm512_xor_si512(_mm512_loadu_si512(w.add(64 * g).cast()), flip);
-                for (acc, x) in acc.iter_mut().zip(x) {
-                    *acc = _mm512_dpbusd_epi32(*acc, weights, four(x.add(4 * g)));
+                for v in 0..V {
+                    let weights = _mm512_xor_si512(_mm512_loadu_si512(w.add(64 * g + 64 * v).cast()), flip);
+                    for r in 0..R {
+                        acc[r][v] = _mm512_dpbusd_epi32(acc[r][v], weights, four(x[r].add(at + 4 * g)));
+                    }
                 }
             }
             acc

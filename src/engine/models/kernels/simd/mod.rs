@@ -114,19 +114,27 @@ pub(super) trait Simd {
     unsafe fn fma(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     unsafe fn to_float(i: Self::I) -> Self::F;
 
+    /// Asks for the cache line of `p`, which need not be readable.
+    unsafe fn prefetch(p: *const u8);
+
     /// Turns 8 rows of 8 values, row `r` at `from + r · step`, into 8 columns: value `c` of row `r` goes to
     /// `to + c · to_step + r`.
     unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize);
 
-    /// Dot products of `LANES` weight rows with `R` activation rows over one block, weights in 4 bits without sign.
+    /// Dot products of `V · LANES` weight rows with `R` activation rows over one block, weights in 4 bits without sign.
     ///
-    /// Reads `4 · LANES` bytes at `w + 64·g` for `g` in `0..4`: byte `4·lane + j` holds value `4·g + j` of the block
-    /// low and value `16 + 4·g + j` high. Reads [`BLOCK`] bytes at each of `x`, all within ±127.
-    unsafe fn dot4<const R: usize>(w: *const u8, x: [*const i8; R]) -> [Self::I; R];
+    /// Reads `4 · V · LANES` bytes at `w + 64·g` for `g` in `0..4`: byte `4·lane + j` holds value `4·g + j` of the block
+    /// low and value `16 + 4·g + j` high. Reads [`BLOCK`] bytes at `at` of each of `x`, all within ±127.
+    unsafe fn dot4<const R: usize, const V: usize>(w: *const u8, x: &[*const i8; R], at: usize) -> [[Self::I; V]; R];
 
-    /// The same with signed bytes. Reads `4 · LANES` bytes at `w + 64·g` for `g` in `0..8`: byte `4·lane + j` is value
-    /// `4·g + j`. `sums` are the sums of each activation block.
-    unsafe fn dot8<const R: usize>(w: *const u8, x: [*const i8; R], sums: [i32; R]) -> [Self::I; R];
+    /// The same with signed bytes. Reads `4 · V · LANES` bytes at `w + 64·g` for `g` in `0..8`: byte `4·lane + j` is
+    /// value `4·g + j`. `sums` are the sums of each activation block.
+    unsafe fn dot8<const R: usize, const V: usize>(
+        w: *const u8,
+        x: &[*const i8; R],
+        at: usize,
+        sums: &[i32; R],
+    ) -> [[Self::I; V]; R];
 }
 
 #[cfg(test)]

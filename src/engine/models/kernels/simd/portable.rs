@@ -60,6 +60,10 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn prefetch(_p: *const u8) {
+    }
+
+    #[inline(always)]
     unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
         for r in 0..8 {
             for c in 0..8 {
@@ -70,17 +74,19 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn dot4<const R: usize>(w: *const u8, x: [*const i8; R]) -> [Self::I; R] {
-        // SAFETY: with 16 lanes the four reads of 64 bytes follow each other, and each activation block has 32 bytes.
-        let (w, x) = unsafe { (&*w.cast::<[u8; 256]>(), x.map(|p| &*p.cast::<[i8; BLOCK]>())) };
-        let mut sums = [[0i32; LANES]; R];
-        for g in 0..4 {
-            for lane in 0..LANES {
-                for j in 0..4 {
-                    let byte = w[64 * g + 4 * lane + j];
-                    let (low, high) = (i32::from(byte & 15), i32::from(byte >> 4));
-                    for (sums, x) in sums.iter_mut().zip(x) {
-                        sums[lane] += low * i32::from(x[4 * g + j]) + high * i32::from(x[16 + 4 * g + j]);
+    unsafe fn dot4<const R: usize, const V: usize>(w: *const u8, x: &[*const i8; R], at: usize) -> [[Self::I; V]; R] {
+        let mut sums = [[[0i32; LANES]; V]; R];
+        // SAFETY: V is 1: with 16 lanes the four reads of 64 bytes follow each other; each activation block has 32 bytes.
+        let w = unsafe { &*w.cast::<[u8; 256]>() };
+        for r in 0..R {
+            // SAFETY: as above.
+            let x = unsafe { &*x[r].add(at).cast::<[i8; BLOCK]>() };
+            for g in 0..4 {
+                for lane in 0..LANES {
+                    for j in 0..4 {
+                        let byte = w[64 * g + 4 * lane + j];
+                        let (low, high) = (i32::from(byte & 15), i32::from(byte >> 4));
+                        sums[r][0][lane] += low * i32::from(x[4 * g + j]) + high * i32::from(x[16 + 4 * g + j]);
                     }
                 }
             }
@@ -89,16 +95,23 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn dot8<const R: usize>(w: *const u8, x: [*const i8; R], _sums: [i32; R]) -> [Self::I; R] {
-        // SAFETY: with 16 lanes the eight reads of 64 bytes follow each other, and each activation block has 32 bytes.
-        let (w, x) = unsafe { (&*w.cast::<[i8; 512]>(), x.map(|p| &*p.cast::<[i8; BLOCK]>())) };
-        let mut sums = [[0i32; LANES]; R];
-        for g in 0..8 {
-            for lane in 0..LANES {
-                for j in 0..4 {
-                    let weight = i32::from(w[64 * g + 4 * lane + j]);
-                    for (sums, x) in sums.iter_mut().zip(x) {
-                        sums[lane] += weight * i32::from(x[4 * g + j]);
+    unsafe fn dot8<const R: usize, const V: usize>(
+        w: *const u8,
+        x: &[*const i8; R],
+        at: usize,
+        _sums: &[i32; R],
+    ) -> [[Self::I; V]; R] {
+        let mut sums = [[[0i32; LANES]; V]; R];
+        // SAFETY: V is 1: with 16 lanes the eight reads of 64 bytes follow each other; each activation block has 32
+        // bytes.
+        let w = unsafe { &*w.cast::<[i8; 512]>() };
+        for r in 0..R {
+            // SAFETY: as above.
+            let x = unsafe { &*x[r].add(at).cast::<[i8; BLOCK]>() };
+            for g in 0..8 {
+                for lane in 0..LANES {
+                    for j in 0..4 {
+                        sums[r][0][lane] += i32::from(w[64 * g + 4 * lane + j]) * i32::from(x[4 * g + j]);
                     }
                 }
             }
