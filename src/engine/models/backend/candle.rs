@@ -136,7 +136,7 @@ impl Backend for CandleBackend {
         Ok(Tensor::from_vec(data, (rows, cols), &self.device)?)
     }
 
-    fn download(&self, m: &Tensor) -> Result<Vec<f32>, ModelError> {
+    fn download(&self, m: Tensor) -> Result<Vec<f32>, ModelError> {
         Ok(m.flatten_all()?.to_vec1()?)
     }
 

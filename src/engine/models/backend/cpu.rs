@@ -4,7 +4,7 @@
 
 use super::{Backend, FullSpan, HostWeight, KvShape, KvSpan, Precision, RopeStyle};
 use crate::engine::models::ModelError;
-use crate::engine::models::kernels::{self, Compute, KvCache, Packed};
+use crate::engine::models::kernels::{self, Buffer, Compute, KvCache, Packed};
 use candle_core::quantized::QTensor;
 use candle_core::{DType, Device, Tensor};
 use std::ops::Range;
@@ -33,11 +33,11 @@ impl CpuBackend {
 pub struct Mat {
     rows: usize,
     cols: usize,
-    data: Vec<f32>,
+    data: Buffer,
 }
 
 impl Mat {
-    fn of(cols: usize, data: Vec<f32>) -> Mat {
+    fn of(cols: usize, data: Buffer) -> Mat {
         Mat { rows: data.len() / cols.max(1), cols, data }
     }
 
@@ -121,11 +121,11 @@ impl Backend for CpuBackend {
         if rows * cols != data.len() {
             return Err(ModelError::BadInput(format!("{} values for a matrix of {rows} × {cols}", data.len())));
         }
-        Ok(Mat { rows, cols, data })
+        Ok(Mat { rows, cols, data: data.into() })
     }
 
-    fn download(&self, m: &Mat) -> Result<Vec<f32>, ModelError> {
-        Ok(m.data.clone())
+    fn download(&self, m: Mat) -> Result<Vec<f32>, ModelError> {
+        Ok(m.data.into_vec())
     }
 
     fn rows(&self, m: &Mat) -> usize {
@@ -157,14 +157,14 @@ impl Backend for CpuBackend {
         };
         super::check_ids(ids, entries)?;
         if ids.is_empty() {
-            return Ok(Mat { rows: 0, cols: width, data: Vec::new() });
+            return Ok(Mat { rows: 0, cols: width, data: Vec::new().into() });
         }
         let at = Tensor::from_slice(ids, ids.len(), &Device::Cpu)?;
         let rows = match table {
             Table::Plain(t) => t.index_select(&at, 0)?,
             Table::Quantized(q) => q.embedding(&at)?,
         };
-        Ok(Mat::of(width, rows.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?))
+        Ok(Mat::of(width, rows.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?.into()))
     }
 
     fn layer_norm(&self, x: &Mat, gamma: &Vec<f32>, beta: &Vec<f32>, eps: f32) -> Result<Mat, ModelError> {
@@ -197,8 +197,10 @@ impl Backend for CpuBackend {
 
     fn gather_rows(&self, x: &Mat, rows: &[usize]) -> Result<Mat, ModelError> {
         super::check_rows(rows, x.rows)?;
-        let mut data = Vec::with_capacity(rows.len() * x.cols);
-        rows.iter().for_each(|r| data.extend_from_slice(&x.data[r * x.cols..(r + 1) * x.cols]));
+        let mut data = self.compute.buffer(rows.len() * x.cols);
+        for (to, r) in data.chunks_exact_mut(x.cols.max(1)).zip(rows) {
+            to.copy_from_slice(&x.data[r * x.cols..(r + 1) * x.cols]);
+        }
         Ok(Mat { rows: rows.len(), cols: x.cols, data })
     }
 
@@ -206,15 +208,18 @@ impl Backend for CpuBackend {
         if cols.start > cols.end || cols.end > x.cols {
             return Err(ModelError::BadInput(format!("columns {cols:?} of a matrix of {} columns", x.cols)));
         }
-        let mut data = Vec::with_capacity(x.rows * cols.len());
-        (0..x.rows).for_each(|r| data.extend_from_slice(&x.data[r * x.cols..][cols.clone()]));
+        let mut data = self.compute.buffer(x.rows * cols.len());
+        for (to, row) in data.chunks_exact_mut(cols.len().max(1)).zip(x.data.chunks_exact(x.cols.max(1))) {
+            to.copy_from_slice(&row[cols.clone()]);
+        }
         Ok(Mat { rows: x.rows, cols: cols.len(), data })
     }
 
     fn unfold(&self, x: &Mat, kernel: usize, stride: usize, pad: usize) -> Result<Mat, ModelError> {
         let rows = super::unfold_rows(x.rows, kernel, stride, pad)?;
         let width = kernel * x.cols;
-        let mut data = vec![0.0f32; rows * width];
+        let mut data = self.compute.buffer(rows * width);
+        data.fill(0.0);
         for (i, to) in data.chunks_exact_mut(width.max(1)).enumerate() {
             // The taps that fall on the matrix are neighbours in it: one copy per window.
             let (first, end) = ((i * stride).max(pad), (i * stride + kernel).min(pad + x.rows));

@@ -101,7 +101,8 @@ pub trait Backend: Send + Sync + 'static {
     fn linear_bytes(&self, l: &Self::Linear) -> u64;
 
     fn upload(&self, rows: usize, cols: usize, data: Vec<f32>) -> Result<Self::Mat, ModelError>;
-    fn download(&self, m: &Self::Mat) -> Result<Vec<f32>, ModelError>;
+    /// The values of a matrix that is not needed further, row by row.
+    fn download(&self, m: Self::Mat) -> Result<Vec<f32>, ModelError>;
     fn rows(&self, m: &Self::Mat) -> usize;
 
     /// `x · wᵀ + bias` → `[rows, out]`.
@@ -125,11 +126,14 @@ pub trait Backend: Send + Sync + 'static {
     fn add(&self, x: Self::Mat, y: &Self::Mat) -> Result<Self::Mat, ModelError>;
     fn gather_rows(&self, x: &Self::Mat, rows: &[usize]) -> Result<Self::Mat, ModelError>;
     /// The rows of all parts, one part after the other. The parts have equal widths; at least one is given.
-    fn concat_rows(&self, parts: Vec<Self::Mat>) -> Result<Self::Mat, ModelError> {
+    fn concat_rows(&self, mut parts: Vec<Self::Mat>) -> Result<Self::Mat, ModelError> {
+        if parts.len() == 1 {
+            return Ok(parts.remove(0));
+        }
         let mut rows = 0;
         let mut data = Vec::new();
-        for part in &parts {
-            rows += self.rows(part);
+        for part in parts {
+            rows += self.rows(&part);
             data.append(&mut self.download(part)?);
         }
         let cols = data.len().checked_div(rows).unwrap_or(0);

@@ -66,12 +66,12 @@ impl Steps for Linears {
         }
         for layer in &layers {
             assert!(b.linear_bytes(layer) > 0);
-            results.push(b.download(&b.linear(&x, layer).unwrap()).unwrap());
+            results.push(b.download(b.linear(&x, layer).unwrap()).unwrap());
         }
         let [q, k, v] = b.linears(&x, [&layers[0], &layers[1], &layers[2]]).unwrap();
         for m in [q, k, v] {
             assert_eq!(b.rows(&m), self.rows);
-            results.push(b.download(&m).unwrap());
+            results.push(b.download(m).unwrap());
         }
         results
     }
@@ -105,7 +105,7 @@ impl Steps for Simple {
             b.unfold(&mat(1), 1, 1, 0),
             b.unfold(&mat(1), 2, 3, 4),
         ];
-        results.into_iter().map(|m| b.download(&m.unwrap()).unwrap()).collect()
+        results.into_iter().map(|m| b.download(m.unwrap()).unwrap()).collect()
     }
 }
 
@@ -120,7 +120,7 @@ impl Steps for Tables {
             b.load_table(blocks(1, 40, 64, GgmlDType::Q8_0)),
         ];
         let rows = tables.into_iter().map(|t| b.embed(&t.unwrap(), &[0, 39, 7, 7, 1]).unwrap());
-        rows.map(|m| b.download(&m).unwrap()).collect()
+        rows.map(|m| b.download(m).unwrap()).collect()
     }
 }
 
@@ -139,7 +139,7 @@ impl Steps for Ropes {
             for factors in [None, Some(factors.as_slice())] {
                 let table = b.rope_table(self.head_dim, 512, 10_000.0, factors, style).unwrap();
                 let x = b.upload(rows, cols, noise(1, rows * cols)).unwrap();
-                results.push(b.download(&b.rope(x, self.head_dim, &self.at, &table).unwrap()).unwrap());
+                results.push(b.download(b.rope(x, self.head_dim, &self.at, &table).unwrap()).unwrap());
             }
         }
         results
@@ -173,7 +173,7 @@ impl Steps for Causal {
         b.kv_write(&mut kv, 1, &spans, &mat(1, width), &mat(2, width)).unwrap();
         let heads = self.group * self.kv_heads;
         let out = b.attend_causal(&mat(3, heads * self.head_dim), &kv, 1, &spans, heads).unwrap();
-        vec![b.download(&out).unwrap()]
+        vec![b.download(out).unwrap()]
     }
 }
 
@@ -193,7 +193,7 @@ impl Steps for Full {
         }
         let width = self.heads * self.head_dim;
         let mat = |seed, rows| b.upload(rows, width, noise(seed, rows * width)).unwrap();
-        vec![b.download(&b.attend_full(&mat(1, q), &mat(2, k), &mat(3, k), &spans, self.heads).unwrap()).unwrap()]
+        vec![b.download(b.attend_full(&mat(1, q), &mat(2, k), &mat(3, k), &spans, self.heads).unwrap()).unwrap()]
     }
 }
 

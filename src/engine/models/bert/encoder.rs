@@ -32,7 +32,7 @@ impl<B: Backend> TextEncoder for BertEncoder<B> {
         let mut vectors = Vec::with_capacity(sequences.len());
         for chunk in chunks(&sequences, self.backend.rows_at_once()) {
             let (states, spans) = hidden(self.backend.as_ref(), &self.weights, &self.config, &sequences[chunk])?;
-            let states = self.backend.download(&states)?;
+            let states = self.backend.download(states)?;
             vectors
                 .extend(spans.into_iter().map(|rows| mean_unit(&states[rows.start * width..rows.end * width], width)));
         }
@@ -104,9 +104,9 @@ impl<B: Backend> BertEncoder<B> {
     fn head_scores(&self, head: &CrossHead<B>, states: &B::Mat, rows: &[usize]) -> Result<Vec<f32>, ModelError> {
         let backend = self.backend.as_ref();
         let pooled = backend.linear(&backend.gather_rows(states, rows)?, &head.pooler)?;
-        let pooled = backend.download(&pooled)?.into_iter().map(f32::tanh).collect();
+        let pooled = backend.download(pooled)?.into_iter().map(f32::tanh).collect();
         let pooled = backend.upload(rows.len(), self.config.hidden_size, pooled)?;
-        let logits = backend.download(&backend.linear(&pooled, &head.classifier)?)?;
+        let logits = backend.download(backend.linear(&pooled, &head.classifier)?)?;
         Ok(logits.into_iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect())
     }
 }

@@ -3,7 +3,13 @@
 use super::Compute;
 use super::pool::Parts;
 use super::simd::BLOCK;
+use std::cell::Cell;
 use std::ops::Range;
+
+thread_local! {
+    /// The memory of the last one: a pass quantises hundreds of matrices, one at a time.
+    static LAST: Cell<Quantized> = Cell::default();
+}
 
 /// What a kernel needs to know of one block besides its bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -18,6 +24,7 @@ pub(super) struct BlockInfo {
 
 /// A quantised matrix `[rows, blocks · 32]`. Every byte is within ±127; a block that holds a NaN or an infinity has
 /// such a scale, so that the product shows it.
+#[derive(Default)]
 pub(super) struct Quantized {
     pub(super) blocks: usize,
     pub(super) bytes: Vec<i8>,
@@ -32,8 +39,9 @@ impl Quantized {
     pub(super) fn of(compute: &Compute, x: &[f32], cols: usize) -> Quantized {
         assert!(cols > 0 && cols.is_multiple_of(BLOCK) && x.len().is_multiple_of(cols), "rows of {cols} values");
         let blocks = x.len() / BLOCK;
-        let mut bytes = vec![0i8; x.len()];
-        let mut info = vec![BlockInfo::default(); blocks];
+        let Quantized { mut bytes, mut info, .. } = LAST.take();
+        bytes.resize(x.len(), 0);
+        info.resize(blocks, BlockInfo::default());
         let (to_bytes, to_info) = (Parts::new(&mut bytes), Parts::new(&mut info));
         compute.pool.ranges(blocks, LEAST_PER_TASK / BLOCK, |r: Range<usize>| {
             let values = r.start * BLOCK..r.end * BLOCK;
@@ -42,6 +50,11 @@ impl Quantized {
             quantize(compute.isa, &x[values], bytes, info);
         });
         Quantized { blocks: cols / BLOCK, bytes, info }
+    }
+
+    /// Leaves the memory to the next one.
+    pub(super) fn done(self) {
+        LAST.set(self);
     }
 }
 
@@ -56,7 +69,9 @@ const ROUND: f32 = 12_582_912.0;
 fn quantize_body(x: &[f32], bytes: &mut [i8], info: &mut [BlockInfo]) {
     let (x, _) = x.as_chunks::<BLOCK>();
     let (bytes, _) = bytes.as_chunks_mut::<BLOCK>();
-    for ((x, bytes), info) in x.iter().zip(bytes).zip(info) {
+    let (bytes, info) = (&mut bytes[..x.len()], &mut info[..x.len()]);
+    for i in 0..x.len() {
+        let (x, bytes) = (&x[i], &mut bytes[i]);
         // The largest magnitude by its bits: so a NaN is larger than everything and stays visible.
         let mut largest = 0u32;
         for v in x {
@@ -65,13 +80,14 @@ fn quantize_body(x: &[f32], bytes: &mut [i8], info: &mut [BlockInfo]) {
         let largest = f32::from_bits(largest);
         let (scale, inverse) = if largest < 1e-30 { (0.0, 0.0) } else { (largest / 127.0, 127.0 / largest) };
         let mut sum = 0i32;
-        for (b, v) in bytes.iter_mut().zip(x) {
+        for j in 0..BLOCK {
             // In two steps on every instruction set, so that all round alike.
-            let q = (v * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32;
-            *b = q.clamp(-127, 127) as i8;
-            sum += q.clamp(-127, 127);
+            let q = (x[j] * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits()) as i32;
+            let q = q.clamp(-127, 127);
+            bytes[j] = q as i8;
+            sum += q;
         }
-        *info = BlockInfo { scale, sum: scale * sum as f32, bytes: sum };
+        info[i] = BlockInfo { scale, sum: scale * sum as f32, bytes: sum };
     }
 }
 

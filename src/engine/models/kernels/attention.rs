@@ -2,7 +2,6 @@
 //! of values. Rows see only their own positions, in order, so the result of a row has the same bits whatever other
 //! queries share its block.
 
-use super::Compute;
 use super::elementwise::{Arithmetic, Fused, Separate, exp};
 use super::kv::KvCache;
 use super::micro::{self, Strided};
@@ -10,6 +9,7 @@ use super::norm::total;
 use super::pool::Parts;
 use super::repack::{pack_head, pack_keys, packed_head};
 use super::simd::{Isa, Portable, Simd, TILE};
+use super::{Buffer, Compute};
 use std::cell::RefCell;
 use std::ops::Range;
 
@@ -61,10 +61,10 @@ pub fn attend_causal(
     layer: usize,
     spans: &[(usize, Range<usize>, usize)],
     heads: usize,
-) -> Vec<f32> {
+) -> Buffer {
     let (d, group) = (kv.head_dim, heads / kv.kv_heads);
     assert!(group * kv.kv_heads == heads, "{heads} query heads over {} key heads", kv.kv_heads);
-    let mut out = vec![0.0f32; q.len()];
+    let mut out = compute.buffer(q.len());
     let parts = Parts::new(&mut out);
     let at_once = (QUERIES / group).max(1);
     let mut tasks = Vec::new();
@@ -105,10 +105,10 @@ pub fn attend_full(
     spans: &[(Range<usize>, Range<usize>)],
     width: usize,
     heads: usize,
-) -> Vec<f32> {
+) -> Buffer {
     let d = width / heads;
     assert!(d * heads == width && d > 0, "rows of {width} values in {heads} heads");
-    let mut out = vec![0.0f32; q.len()];
+    let mut out = compute.buffer(q.len());
     let parts = Parts::new(&mut out);
     assert_disjoint(spans.iter().map(|s| s.0.clone()));
     let dims = d.div_ceil(TILE) * TILE;
@@ -125,7 +125,7 @@ pub fn attend_full(
             packed_len += heads * packed_head(span.1.len(), d, dims);
         }
     }
-    let mut packed = vec![0.0f32; packed_len];
+    let mut packed = compute.buffer(packed_len);
     let to = Parts::new(&mut packed);
     in_tasks(compute, spans.len() * heads, packed_len * 8, |i| {
         let (span, head) = (&spans[i / heads], i % heads);
@@ -243,8 +243,12 @@ impl Block<'_> {
     unsafe fn run<S: Simd, M: Arithmetic>(&self, scratch: &mut Vec<f32>) {
         let (d, count) = (self.d, self.queries.len());
         let dims = d.div_ceil(TILE) * TILE;
-        let longest = self.queries.iter().map(|q| q.seen).max().unwrap_or(0);
-        let shortest = self.queries.iter().map(|q| q.seen).min().unwrap_or(0);
+        let (mut longest, mut shortest) = (0, usize::MAX);
+        for query in self.queries {
+            longest = longest.max(query.seen);
+            shortest = shortest.min(query.seen);
+        }
+        let shortest = shortest.min(longest);
         let tiles = longest.div_ceil(TILE);
         let row = tiles * TILE;
         let need = count * (dims + d + row + 1) + TILE * d;
@@ -259,9 +263,10 @@ impl Block<'_> {
 
         // The scale goes into the queries: one product per dimension instead of one per key.
         let scale = 1.0 / (d as f32).sqrt();
-        for (to, query) in queries.chunks_exact_mut(d).zip(self.queries) {
-            for (to, v) in to.iter_mut().zip(&self.q[query.at..][..d]) {
-                *to = v * scale;
+        for r in 0..count {
+            let (to, from) = (&mut queries[r * d..][..d], &self.q[self.queries[r].at..][..d]);
+            for i in 0..d {
+                to[i] = from[i] * scale;
             }
         }
         for tile in 0..tiles {
@@ -291,13 +296,15 @@ impl Block<'_> {
             let last = tile * self.values.tile_step + longest.saturating_sub(1) * self.values.step;
             assert!(last + TILE <= self.values.from.len(), "values of {longest} positions");
         }
-        for ((scores, query), total) in scores.chunks_exact_mut(row).zip(self.queries).zip(totals.iter_mut()) {
-            *total = softmax::<M>(&mut scores[..query.seen]);
+        for r in 0..count {
+            totals[r] = softmax::<M>(&mut scores[r * row..][..self.queries[r].seen]);
         }
         for tile in 0..dims / TILE {
-            let values = |i: usize| self.values.from[tile * self.values.tile_step + i * self.values.step..].as_ptr();
             let step = self.values.step;
-            for first in (0..shortest).step_by(POSITIONS) {
+            // As an address: past the last position where no query sees one.
+            let values = self.values.from.as_ptr().wrapping_add(tile * self.values.tile_step);
+            let mut first = 0;
+            while first < shortest {
                 let n = (shortest - first).min(POSITIONS);
                 // SAFETY: every query sees at least first + n positions, all scored; values of all of them lie inside
                 // `from` by the assertion above; `sums` has `dims` values for each query.
@@ -306,30 +313,35 @@ impl Block<'_> {
                         count,
                         n,
                         Strided { start: scores.as_ptr().add(first), step: row },
-                        Strided { start: values(first), step },
+                        Strided { start: values.add(first * step), step },
                         Strided { start: sums.as_mut_ptr().add(tile * TILE), step: dims },
                         first > 0,
                     );
                 }
+                first += n;
             }
             // What longer queries see beyond the shortest.
-            for (r, query) in self.queries.iter().enumerate().filter(|(_, q)| q.seen > shortest) {
+            for r in 0..count {
+                let seen = self.queries[r].seen;
+                if seen == shortest {
+                    continue;
+                }
                 // SAFETY: as above, for one query and the positions shortest..seen.
                 unsafe {
                     micro::block::<S>(
                         1,
-                        query.seen - shortest,
+                        seen - shortest,
                         Strided { start: scores.as_ptr().add(r * row + shortest), step: row },
-                        Strided { start: values(shortest), step },
+                        Strided { start: values.add(shortest * step), step },
                         Strided { start: sums.as_mut_ptr().add(r * dims + tile * TILE), step: dims },
                         shortest > 0,
                     );
                 }
             }
         }
-        for (sums, total) in sums.chunks_exact_mut(dims).zip(totals) {
-            let scale = 1.0 / *total;
-            for v in sums {
+        for r in 0..count {
+            let scale = 1.0 / totals[r];
+            for v in &mut sums[r * dims..][..dims] {
                 *v *= scale;
             }
         }
@@ -340,8 +352,8 @@ impl Block<'_> {
 #[inline(always)]
 fn softmax<M: Arithmetic>(row: &mut [f32]) -> f32 {
     let largest = largest(row);
-    for v in row.iter_mut() {
-        *v = exp::<M>(*v - largest);
+    for i in 0..row.len() {
+        row[i] = exp::<M>(row[i] - largest);
     }
     total(row, |sum, v| sum + v)
 }
@@ -353,11 +365,18 @@ fn largest(row: &[f32]) -> f32 {
     let (chunks, rest) = row.as_chunks::<16>();
     let mut lanes = [*first; 16];
     for chunk in chunks {
-        for (lane, v) in lanes.iter_mut().zip(chunk) {
-            *lane = if *v > *lane { *v } else { *lane };
+        for lane in 0..16 {
+            lanes[lane] = if chunk[lane] > lanes[lane] { chunk[lane] } else { lanes[lane] };
         }
     }
-    rest.iter().chain(&lanes).fold(*first, |m, v| if *v > m { *v } else { m })
+    for i in 0..rest.len() {
+        lanes[i] = if rest[i] > lanes[i] { rest[i] } else { lanes[i] };
+    }
+    let mut largest = *first;
+    for lane in lanes {
+        largest = if lane > largest { lane } else { largest };
+    }
+    largest
 }
 
 #[cfg(test)]
@@ -452,7 +471,9 @@ mod tests {
             let of = |threads| Compute::with_isa(threads, isa).unwrap();
             for compute in [of(1), of(3)] {
                 let alone: Vec<f32> = (0..64)
-                    .flat_map(|i| attend_causal(&of(1), &q[i * width..][..width], &kv, 1, &[(0, 0..1, 300 + i)], heads))
+                    .flat_map(|i| {
+                        attend_causal(&of(1), &q[i * width..][..width], &kv, 1, &[(0, 0..1, 300 + i)], heads).to_vec()
+                    })
                     .collect();
                 for n in (1..=9).chain([16, 64]) {
                     let got = attend_causal(&compute, &q[..n * width], &kv, 1, &[(0, 0..n, 300)], heads);
@@ -462,7 +483,7 @@ mod tests {
                 let full = |n: usize| attend_full(&compute, &q[..n * width], &k, &v, &[(0..n, 1..70)], width, heads);
                 let all = full(64);
                 for n in (1..=9).chain([16]) {
-                    assert!(full(n).iter().zip(&all).all(|(a, b)| a.to_bits() == b.to_bits()), "full, {n} rows");
+                    assert!(full(n).iter().zip(all.iter()).all(|(a, b)| a.to_bits() == b.to_bits()), "full, {n} rows");
                 }
             }
         }

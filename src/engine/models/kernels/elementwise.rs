@@ -77,8 +77,9 @@ fn gelu_body<M: Arithmetic>(x: &mut [f32]) {
 
 #[inline(always)]
 fn silu_mul_body<M: Arithmetic>(gate: &mut [f32], up: &[f32]) {
-    for (g, u) in gate.iter_mut().zip(up) {
-        *g = *g / (1.0 + exp::<M>(-*g)) * u;
+    let up = &up[..gate.len()];
+    for i in 0..gate.len() {
+        gate[i] = gate[i] / (1.0 + exp::<M>(-gate[i])) * up[i];
     }
 }
 

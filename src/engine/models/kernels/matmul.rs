@@ -4,12 +4,12 @@
 //! call and whichever thread computes it: the result for a row has the same bits alone and in any batch, for quantised
 //! and for float weights. Quantised products have the same bits on every instruction set too.
 
-use super::Compute;
 use super::activations::{BlockInfo, Quantized};
 use super::micro::{self, Strided};
 use super::packed::{Body, Line, Packed};
 use super::pool::Parts;
 use super::simd::{BLOCK, BYTES4, BYTES8, Isa, Portable, Simd, TILE};
+use super::{Buffer, Compute};
 use std::ops::Range;
 
 /// Multiply-adds below which a region stays on the caller's thread.
@@ -23,15 +23,15 @@ const CACHED: usize = 96 * 1024;
 ///
 /// # Panics
 /// When `x` is not whole rows of every weight's columns.
-pub fn matmul<const N: usize>(compute: &Compute, x: &[f32], weights: [&Packed; N]) -> [Vec<f32>; N] {
-    let Some(cols) = weights.first().map(|w| w.cols) else { return weights.map(|_| Vec::new()) };
+pub fn matmul<const N: usize>(compute: &Compute, x: &[f32], weights: [&Packed; N]) -> [Buffer; N] {
+    let Some(cols) = weights.first().map(|w| w.cols) else { return weights.map(|_| compute.buffer(0)) };
     assert!(
         weights.iter().all(|w| w.cols == cols) && cols > 0 && x.len().is_multiple_of(cols),
         "{} values are no rows of {cols}, or the weights differ in columns",
         x.len()
     );
     let rows = x.len() / cols;
-    let mut outs = weights.map(|w| vec![0.0f32; rows * w.rows]);
+    let mut outs = weights.map(|w| compute.buffer(rows * w.rows));
     if rows == 0 {
         return outs;
     }
@@ -60,6 +60,9 @@ pub fn matmul<const N: usize>(compute: &Compute, x: &[f32], weights: [&Packed; N
             }
         }
     });
+    if let Some(quantized) = quantized {
+        quantized.done();
+    }
     outs
 }
 
@@ -402,7 +405,7 @@ mod tests {
             let of = |threads| Compute::with_isa(threads, isa).unwrap();
             let (one, three) = (of(1), of(3));
             for (i, pack) in packs.iter().enumerate() {
-                let alone: Vec<f32> = x.chunks(cols).flat_map(|x| matmul(&one, x, [pack])[0].clone()).collect();
+                let alone: Vec<f32> = x.chunks(cols).flat_map(|x| matmul(&one, x, [pack])[0].to_vec()).collect();
                 for width in (1..=9).chain([16, 64, 300]) {
                     for compute in [&one, &three] {
                         let [got] = matmul(compute, &x[..width * cols], [pack]);
@@ -446,7 +449,7 @@ mod tests {
         for compute in computes() {
             let w = tensor(5, 20, 64);
             let packs = [true, false].map(|int8| Packed::from_floats(&w, None, int8).unwrap());
-            assert_eq!(matmul(&compute, &[], [&packs[0]])[0], Vec::<f32>::new());
+            assert_eq!(matmul(&compute, &[], [&packs[0]])[0].to_vec(), Vec::<f32>::new());
             let x = noise(4, 64);
             let [a, b] = matmul(&compute, &x, [&packs[0], &packs[1]]);
             close(&a, &b.iter().map(|v| f64::from(*v)).collect::<Vec<_>>(), 0.05);

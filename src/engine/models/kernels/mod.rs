@@ -4,8 +4,8 @@
 //! plain loops, and built for plain Rust, AVX2 and AVX-512 VNNI; the set is chosen once per process, after the kernels
 //! have agreed with their portable twins on this very processor ([`Isa::best`]).
 //!
-//! State: a [`Compute`] holds a thread pool and the instruction set and is shared by all models; nothing else lives
-//! here. Any thread may call; the pool serves one region at a time and a second caller works alone ([`Pool`]).
+//! State: a [`Compute`] holds a thread pool, the instruction set and buffers that wait for use, and is shared by all
+//! models; nothing else lives here. Any thread may call; the pool serves one region at a time and a second caller works alone ([`Pool`]).
 //! Failure: wrong shapes panic (the back end checks what comes from outside); nothing else can fail.
 //!
 //! The value of a row never depends on which other rows are in the call, nor on the number of threads, bit for bit.
@@ -55,6 +55,7 @@ use versions;
 
 mod activations;
 mod attention;
+mod buffer;
 mod elementwise;
 mod kv;
 mod matmul;
@@ -70,6 +71,7 @@ mod simd;
 mod testing;
 
 pub use attention::{attend_causal, attend_full};
+pub use buffer::Buffer;
 pub use elementwise::{add, gelu, silu_mul};
 pub use kv::KvCache;
 pub use matmul::matmul;
@@ -79,24 +81,35 @@ pub use pool::Pool;
 pub use rope::rotate;
 pub use simd::Isa;
 
+use buffer::Spare;
 use std::sync::Arc;
 
-/// Threads and an instruction set: what every kernel runs with. Cheap to clone; clones share the threads.
+/// Threads, an instruction set and buffers: what every kernel runs with. Cheap to clone; clones share the threads.
 #[derive(Clone)]
 pub struct Compute {
     pool: Arc<Pool>,
     isa: Isa,
+    spare: Arc<Spare>,
 }
 
 impl Compute {
     /// A pool of `threads` threads and the best instruction set.
     pub fn new(threads: usize) -> Compute {
-        Compute { pool: Arc::new(Pool::new(threads)), isa: Isa::best() }
+        Compute::of(Arc::new(Pool::new(threads)), Isa::best())
     }
 
     /// The same with a named instruction set; `None` when this processor lacks it.
     pub fn with_isa(threads: usize, isa: Isa) -> Option<Compute> {
-        Isa::available().contains(&isa).then(|| Compute { pool: Arc::new(Pool::new(threads)), isa })
+        Isa::available().contains(&isa).then(|| Compute::of(Arc::new(Pool::new(threads)), isa))
+    }
+
+    fn of(pool: Arc<Pool>, isa: Isa) -> Compute {
+        Compute { pool, isa, spare: Arc::default() }
+    }
+
+    /// A buffer of `len` values, whatever they are.
+    pub fn buffer(&self, len: usize) -> Buffer {
+        self.spare.take(len)
     }
 
     /// Threads in the pool, the caller included.

@@ -1,27 +1,27 @@
 //! Layer norm and RMS norm, row by row. Sums run in 16 lanes that are folded in a fixed order.
 
-use super::Compute;
 use super::elementwise::Arithmetic;
 use super::pool::Parts;
+use super::{Buffer, Compute};
 
 const LANES: usize = 16;
 /// Values in one task below which another thread does not pay.
 const LEAST_PER_TASK: usize = 16 * 1024;
 
 /// `(x − mean) / √(variance + eps) · gamma + beta` of every row of `gamma.len()` values.
-pub fn layer_norm(compute: &Compute, x: &[f32], gamma: &[f32], beta: &[f32], eps: f32) -> Vec<f32> {
+pub fn layer_norm(compute: &Compute, x: &[f32], gamma: &[f32], beta: &[f32], eps: f32) -> Buffer {
     assert_eq!(gamma.len(), beta.len(), "gamma and beta differ in size");
     by_rows(compute, x, gamma.len(), |x, out| layer_norm_rows(compute.isa, x, gamma, beta, eps, out))
 }
 
 /// `x / √(mean of squares + eps) · gamma` of every row of `gamma.len()` values.
-pub fn rms_norm(compute: &Compute, x: &[f32], gamma: &[f32], eps: f32) -> Vec<f32> {
+pub fn rms_norm(compute: &Compute, x: &[f32], gamma: &[f32], eps: f32) -> Buffer {
     by_rows(compute, x, gamma.len(), |x, out| rms_norm_rows(compute.isa, x, gamma, eps, out))
 }
 
-fn by_rows(compute: &Compute, x: &[f32], cols: usize, f: impl Fn(&[f32], &mut [f32]) + Sync) -> Vec<f32> {
+fn by_rows(compute: &Compute, x: &[f32], cols: usize, f: impl Fn(&[f32], &mut [f32]) + Sync) -> Buffer {
     assert!(cols > 0 && x.len().is_multiple_of(cols), "{} values are no rows of {cols}", x.len());
-    let mut out = vec![0.0f32; x.len()];
+    let mut out = compute.buffer(x.len());
     let parts = Parts::new(&mut out);
     compute.pool.ranges(x.len() / cols, LEAST_PER_TASK.div_ceil(cols), |r| {
         let values = r.start * cols..r.end * cols;
@@ -42,12 +42,13 @@ versions! {
 #[inline(always)]
 fn layer_norm_body<M: Arithmetic>(x: &[f32], gamma: &[f32], beta: &[f32], eps: f32, out: &mut [f32]) {
     let cols = gamma.len();
-    for (x, out) in x.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+    for row in 0..x.len() / cols {
+        let (x, out) = (&x[row * cols..][..cols], &mut out[row * cols..][..cols]);
         let mean = total(x, |sum, v| sum + v) / cols as f32;
         let variance = total(x, |sum, v| M::fma(v - mean, v - mean, sum)) / cols as f32;
         let scale = 1.0 / (variance + eps).sqrt();
-        for (((out, v), g), b) in out.iter_mut().zip(x).zip(gamma).zip(beta) {
-            *out = M::fma((v - mean) * scale, *g, *b);
+        for i in 0..cols {
+            out[i] = M::fma((x[i] - mean) * scale, gamma[i], beta[i]);
         }
     }
 }
@@ -55,11 +56,12 @@ fn layer_norm_body<M: Arithmetic>(x: &[f32], gamma: &[f32], beta: &[f32], eps: f
 #[inline(always)]
 fn rms_norm_body<M: Arithmetic>(x: &[f32], gamma: &[f32], eps: f32, out: &mut [f32]) {
     let cols = gamma.len();
-    for (x, out) in x.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+    for row in 0..x.len() / cols {
+        let (x, out) = (&x[row * cols..][..cols], &mut out[row * cols..][..cols]);
         let squares = total(x, |sum, v| M::fma(v, v, sum)) / cols as f32;
         let scale = 1.0 / (squares + eps).sqrt();
-        for ((out, v), g) in out.iter_mut().zip(x).zip(gamma) {
-            *out = v * scale * g;
+        for i in 0..cols {
+            out[i] = x[i] * scale * gamma[i];
         }
     }
 }
@@ -70,12 +72,12 @@ pub(super) fn total(x: &[f32], step: impl Fn(f32, f32) -> f32) -> f32 {
     let (chunks, rest) = x.as_chunks::<LANES>();
     let mut lanes = [0.0f32; LANES];
     for chunk in chunks {
-        for (lane, v) in lanes.iter_mut().zip(chunk) {
-            *lane = step(*lane, *v);
+        for lane in 0..LANES {
+            lanes[lane] = step(lanes[lane], chunk[lane]);
         }
     }
-    for (lane, v) in lanes.iter_mut().zip(rest) {
-        *lane = step(*lane, *v);
+    for lane in 0..rest.len() {
+        lanes[lane] = step(lanes[lane], rest[lane]);
     }
     let mut width = LANES / 2;
     while width > 0 {

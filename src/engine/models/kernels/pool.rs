@@ -246,6 +246,7 @@ impl<'a, T> Parts<'a, T> {
     ///
     /// # Safety
     /// No two parts alive at the same time may overlap.
+    #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "handing out disjoint parts of one borrow is what this type is for")]
     pub(super) unsafe fn part(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "part {range:?} of {} elements", self.len);

@@ -66,9 +66,10 @@ pub(super) unsafe fn pack_keys<S: Simd>(from: &[f32], step: usize, count: usize,
             done += 8;
         }
     }
-    for (lane, row) in from.chunks(step).take(count).enumerate() {
-        for (column, v) in to.chunks_exact_mut(TILE).zip(&row[..d]).skip(done) {
-            column[lane] = *v;
+    for lane in 0..count {
+        let row = &from[lane * step..][..d];
+        for column in done..d {
+            to[column * TILE + lane] = row[column];
         }
     }
 }

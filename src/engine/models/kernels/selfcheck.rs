@@ -26,10 +26,10 @@ fn compare(isa: Isa) -> candle_core::Result<bool> {
     let pool = Arc::new(Pool::new(1));
     for (i, pack) in packs.into_iter().enumerate() {
         let Ok(pack) = pack else { return Ok(false) };
-        let [ours] = matmul(&Compute { pool: pool.clone(), isa }, &x, [&pack]);
-        let [twin] = matmul(&Compute { pool: pool.clone(), isa: Isa::Portable }, &x, [&pack]);
+        let [ours] = matmul(&Compute::of(pool.clone(), isa), &x, [&pack]);
+        let [twin] = matmul(&Compute::of(pool.clone(), Isa::Portable), &x, [&pack]);
         let same = |(a, b): (&f32, &f32)| if i < 2 { a.to_bits() == b.to_bits() } else { (a - b).abs() < 1e-3 };
-        if !ours.iter().zip(&twin).all(same) {
+        if !ours.iter().zip(twin.iter()).all(same) {
             return Ok(false);
         }
     }

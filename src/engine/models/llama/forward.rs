@@ -104,7 +104,7 @@ impl<B: Backend> Llama<B> {
         let b = &*self.backend;
         let picked = b.gather_rows(hidden, wanted)?;
         let normed = b.rms_norm(&picked, &self.weights.norm, self.config.norm_eps)?;
-        b.download(&b.linear(&normed, &self.weights.head)?)
+        b.download(b.linear(&normed, &self.weights.head)?)
     }
 }
 

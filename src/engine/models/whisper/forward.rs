@@ -307,7 +307,7 @@ impl<B: Backend> Whisper<B> {
     /// Logits of some rows of hidden states, `[rows.len(), vocab]`.
     pub fn logits(&self, hidden: &B::Mat, rows: &[usize]) -> Result<Vec<f32>, ModelError> {
         let b = self.backend.as_ref();
-        b.download(&b.linear(&b.gather_rows(hidden, rows)?, &self.head)?)
+        b.download(b.linear(&b.gather_rows(hidden, rows)?, &self.head)?)
     }
 
     /// Cross-attention of a whole token sequence over its window: per (layer, head) pair of `heads`, ordered by layer,
@@ -332,9 +332,9 @@ impl<B: Backend> Whisper<B> {
             if !heads.iter().any(|h| h.0 == layer) {
                 return Ok(());
             }
-            let q = b.download(q)?;
+            let q = b.download(b.gather_rows(q, &(0..n).collect::<Vec<_>>())?)?;
             let wanted: Vec<usize> = frames.clone().map(|f| slot * cross.rows + f).collect();
-            let k = b.download(&b.gather_rows(&cross.layers[layer].0, &wanted)?)?;
+            let k = b.download(b.gather_rows(&cross.layers[layer].0, &wanted)?)?;
             for &(_, head) in heads.iter().filter(|h| h.0 == layer) {
                 let cols = head * head_dim..(head + 1) * head_dim;
                 let mut out = Vec::with_capacity(n * wanted.len());

@@ -60,8 +60,7 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    unsafe fn prefetch(_p: *const u8) {
-    }
+    unsafe fn prefetch(_p: *const u8) {}
 
     #[inline(always)]
     unsafe fn turn8(from: *const f32, step: usize, to: *mut f32, to_step: usize) {
