@@ -76,7 +76,7 @@ fn who(app: &App, request: &Request) -> Result<Client, Fault> {
         }
         Door::Tcp if app.keys.is_empty() => {
             // Anyone on this machine may ask, but a web page that a browser on it shows may not.
-            refuse_foreign_pages(request.headers())?;
+            refuse_foreign_pages(request.uri(), request.headers())?;
             Ok(local())
         }
         Door::Tcp => match bearer(request.headers())? {
@@ -94,15 +94,22 @@ fn who(app: &App, request: &Request) -> Result<Client, Fault> {
 
 /// Without keys the door is open to this machine: a page from elsewhere must not get in through the user's browser,
 /// neither by a cross-origin form nor by a name that it rebound to a loopback address.
-fn refuse_foreign_pages(headers: &HeaderMap) -> Result<(), Fault> {
+fn refuse_foreign_pages(uri: &http::Uri, headers: &HeaderMap) -> Result<(), Fault> {
+    let refuse = |what: &str| {
+        Err(Fault::new(ErrorKind::Forbidden, format!("the {what} names another machine"))
+            .hint("without keys the engine answers to localhost alone; set keys to serve others"))
+    };
+    // A request line with a whole address: its host counts, whatever the header says.
+    if uri.authority().is_some_and(|authority| !is_local(authority.as_str())) {
+        return refuse("request line");
+    }
     for name in [header::HOST, header::ORIGIN] {
-        let Some(value) = headers.get(&name) else { continue };
-        let value = value.to_str().unwrap_or("null");
-        // The origin of a page without one.
-        let foreign = value == "null" || !is_local(value.split_once("://").map_or(value, |(_, rest)| rest));
-        if foreign {
-            return Err(Fault::new(ErrorKind::Forbidden, format!("the {name} header names another machine"))
-                .hint("without keys the engine answers to localhost alone; set keys to serve others"));
+        for value in headers.get_all(&name) {
+            let value = value.to_str().unwrap_or("null");
+            // `null` is the origin of a page without one.
+            if value == "null" || !is_local(value.split_once("://").map_or(value, |(_, rest)| rest)) {
+                return refuse(&format!("{name} header"));
+            }
         }
     }
     Ok(())
@@ -171,10 +178,16 @@ mod tests {
         let check = |name: &'static str, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
-            refuse_foreign_pages(&headers).is_ok()
+            refuse_foreign_pages(&"/readyz".parse().unwrap(), &headers).is_ok()
         };
         assert!(check("host", "localhost:8741") && check("origin", "http://127.0.0.1:3000"));
         assert!(!check("host", "evil.example:8741") && !check("origin", "https://evil.example"));
         assert!(!check("origin", "null"), "a sandboxed frame");
+        let mut two = HeaderMap::new();
+        two.append("host", "localhost".parse().unwrap());
+        assert!(refuse_foreign_pages(&"http://127.0.0.1:8741/readyz".parse().unwrap(), &two).is_ok());
+        assert!(refuse_foreign_pages(&"http://evil.example/readyz".parse().unwrap(), &two).is_err());
+        two.append("host", "evil.example".parse().unwrap());
+        assert!(refuse_foreign_pages(&"/readyz".parse().unwrap(), &two).is_err(), "the second of two");
     }
 }

@@ -25,6 +25,13 @@ impl From<Fault> for Failure {
     }
 }
 
+/// A path whose parameter cannot be read: percent-encoded bytes that are not UTF-8.
+impl From<axum::extract::rejection::PathRejection> for Failure {
+    fn from(_: axum::extract::rejection::PathRejection) -> Self {
+        Fault::invalid("id", "the id in the path is not UTF-8 text").into()
+    }
+}
+
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = respond(&self.fault);

@@ -39,6 +39,9 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// Below this, whole numbers written as fractions are exact.
+const MAX_EXACT: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
+
 /// An object and its path from the body's root.
 #[derive(Clone)]
 pub(super) struct Fields<'a> {
@@ -109,10 +112,15 @@ impl<'a> Fields<'a> {
 
     pub(super) fn opt_int(&self, field: &str, range: RangeInclusive<i64>) -> Result<Option<i64>, Fault> {
         let Some(value) = self.get(field) else { return Ok(None) };
-        let Some(number) = value.as_number().filter(|n| !n.is_f64()) else {
+        // 2.0 is an integer too (JSON knows one kind of number), and one beyond 64 bits is out of range, not a fraction.
+        let Some(number) = value.as_number().filter(|n| n.as_f64().is_some_and(|f| f.fract() == 0.0)) else {
             return Err(self.mistyped(field, "an integer", value));
         };
-        match number.as_i64().filter(|n| range.contains(n)) {
+        let whole = match number.as_f64() {
+            Some(f) if number.is_f64() && f.abs() < MAX_EXACT => Some(f as i64),
+            _ => number.as_i64(),
+        };
+        match whole.filter(|n| range.contains(n)) {
             Some(n) => Ok(Some(n)),
             None => Err(self.refuse(field, format_args!("is {number}, {}", span(&range, i64::MIN, i64::MAX)))),
         }
@@ -124,7 +132,8 @@ impl<'a> Fields<'a> {
         if range.contains(&number) {
             return Ok(Some(number));
         }
-        Err(self.refuse(field, format_args!("is {number}, {}", span(&range, f64::NEG_INFINITY, f64::INFINITY))))
+        // The number as it was sent: 1e300 stays that, instead of three hundred digits.
+        Err(self.refuse(field, format_args!("is {value}, {}", span(&range, f64::NEG_INFINITY, f64::INFINITY))))
     }
 
     pub(super) fn opt_array(&self, field: &str) -> Result<Option<&'a [Value]>, Fault> {
@@ -216,11 +225,12 @@ mod tests {
 
     #[test]
     fn null_is_absent_and_types_are_strict() {
-        let map = object(json!({"a": null, "s": "x", "n": 3, "f": 1.5, "b": true, "o": {"k": []}}));
+        let map = object(json!({"a": null, "s": "x", "n": 3, "f": 1.5, "w": 2.0, "b": true, "o": {"k": []}}));
         let fields = Fields::root(&map);
         assert_eq!(fields.opt_int("a", 0..=9).unwrap(), None);
         assert_eq!(fields.opt_int("n", 0..=9).unwrap(), Some(3));
         assert_eq!(fields.opt_num("n", 0.0..=9.0).unwrap(), Some(3.0));
+        assert_eq!(fields.opt_int("w", 0..=9).unwrap(), Some(2), "2.0 is whole");
         for fault in [
             fields.opt_int("f", 0..=9).unwrap_err(),
             fields.opt_int("s", 0..=9).unwrap_err(),
@@ -237,10 +247,13 @@ mod tests {
 
     #[test]
     fn ranges_are_said() {
-        let map = object(json!({"n": 0, "big": 18446744073709551615u64, "t": 2.5}));
+        let map = object(json!({"n": 0, "big": 18446744073709551615u64, "t": 2.5, "vast": 1e300}));
         let fields = Fields::root(&map);
         assert_eq!(fields.opt_int("n", 1..=i64::MAX).unwrap_err().message, "`n` is 0, it must be at least 1");
         assert!(fields.opt_int("big", 1..=9).unwrap_err().message.contains("18446744073709551615"));
+        let fault = fields.opt_int("vast", 1..=9).unwrap_err();
+        assert_eq!((fault.code, fault.message.as_str()), (None, "`vast` is 1e+300, it must be from 1 to 9"));
+        assert_eq!(fields.opt_num("vast", 0.0..=2.0).unwrap_err().message, "`vast` is 1e+300, it must be from 0 to 2");
         assert_eq!(fields.opt_num("t", 0.0..=2.0).unwrap_err().message, "`t` is 2.5, it must be from 0 to 2");
     }
 

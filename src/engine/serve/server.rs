@@ -83,7 +83,7 @@ impl Server {
                 "listen.http",
                 format!("`{}` is reachable from other machines and no keys are set", options.http),
             )
-            .hint(format!("set keys_file or {KEYS_VARIABLE}, or listen on 127.0.0.1")));
+            .hint(format!("set keys.file or {KEYS_VARIABLE}, or listen on 127.0.0.1")));
         }
         let tcp = TcpListener::bind(options.http).await.map_err(|e| {
             let hint = match e.kind() {

@@ -1,13 +1,14 @@
 //! `/control/v1`: the snapshot, once or as a stream.
 
 use crate::control::snapshot::EngineState;
-use crate::control::{Fault, Snapshot};
+use crate::control::{ErrorKind, Fault, Snapshot};
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::{Failure, clip};
 use crate::engine::serve::fields::list;
 use crate::engine::serve::sse;
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::Bytes;
 use std::time::Duration;
@@ -20,6 +21,9 @@ const INTERVAL_RANGE_MS: std::ops::RangeInclusive<u64> = 50..=5_000;
 /// How long to wait for a newer snapshot than the one that is shared.
 const SHARED: Duration = Duration::from_millis(5);
 
+/// The query as it came, decoded: clients write `top%3A5` as often as `top:5`.
+type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
 /// Parameters that both routes take.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct View {
@@ -31,15 +35,31 @@ struct View {
 }
 
 impl View {
-    fn parse(query: &str, known: &[&str]) -> Result<View, Fault> {
+    fn read(query: Pairs, known: &[&str], app: &App) -> Result<View, Fault> {
+        let Query(pairs) = query.map_err(|_| Fault::invalid("query", "the query of the address cannot be read"))?;
+        let view = View::parse(&pairs, known)?;
+        let served: Vec<&str> = app.engine.models().iter().map(|model| model.profile.id.as_str()).collect();
+        match view.models.iter().find(|id| !served.contains(&id.as_str())) {
+            None => Ok(view),
+            Some(stranger) => Err(Fault::new(ErrorKind::NotFound, format!("no model `{}`", clip(stranger, 64)))
+                .param("models")
+                .code("model_not_found")
+                .hint(format!("served here: {}", list(served.into_iter())))),
+        }
+    }
+
+    fn parse(pairs: &[(String, String)], known: &[&str]) -> Result<View, Fault> {
         let mut view = View::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        for (index, (name, value)) in pairs.iter().enumerate() {
+            let (name, value) = (name.as_str(), value.as_str());
             if !known.contains(&name) {
                 let shown = clip(name, 40);
                 return Err(Fault::invalid(shown.clone(), format!("`{shown}` is not a parameter of this route"))
                     .code("unknown_field")
                     .hint(format!("it takes {}", list(known.iter().copied()))));
+            }
+            if pairs[..index].iter().any(|(before, _)| before == name) {
+                return Err(Fault::invalid(name, format!("`{name}` stands twice in the query")).code("duplicate_field"));
             }
             let refuse =
                 |wants: &str| Fault::invalid(name, format!("`{name}` is `{}`, it must be {wants}", clip(value, 40)));
@@ -77,15 +97,15 @@ impl View {
     }
 }
 
-pub(crate) async fn snapshot(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Json<Snapshot>, Failure> {
-    let view = View::parse(query.as_deref().unwrap_or(""), &["requests", "models"])?;
+pub(crate) async fn snapshot(State(app): State<App>, query: Pairs) -> Result<Json<Snapshot>, Failure> {
+    let view = View::read(query, &["requests", "models"], &app)?;
     Ok(Json(view.take(&app)))
 }
 
 /// One snapshot per interval, until the engine drains. A snapshot is taken when the connection has room for it: a slow
 /// reader gets the newest one, never a backlog, and sees the gap in `seq`.
-pub(crate) async fn watch(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Failure> {
-    let view = View::parse(query.as_deref().unwrap_or(""), &["requests", "models", "interval_ms"])?;
+pub(crate) async fn watch(State(app): State<App>, query: Pairs) -> Result<Response, Failure> {
+    let view = View::read(query, &["requests", "models", "interval_ms"], &app)?;
     let mut ticks =
         tokio::time::interval_at(Instant::now(), Duration::from_millis(view.interval_ms.unwrap_or(INTERVAL_MS)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -127,12 +147,22 @@ mod tests {
 
     const WATCH: [&str; 3] = ["requests", "models", "interval_ms"];
 
+    fn parse(query: &str, known: &[&str]) -> Result<View, Fault> {
+        let uri: http::Uri = format!("/?{query}").parse().unwrap();
+        View::parse(&Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap().0, known)
+    }
+
     #[test]
     fn parameters_are_read() {
-        let view = View::parse("requests=top:5&models=a,b&interval_ms=50", &WATCH).unwrap();
+        let view = parse("requests=top:5&models=a,b&interval_ms=50", &WATCH).unwrap();
         assert_eq!(view, View { requests: Some(5), models: vec!["a".into(), "b".into()], interval_ms: Some(50) });
-        assert_eq!(View::parse("requests=all", &WATCH).unwrap(), View::default());
-        assert_eq!(View::parse("", &WATCH).unwrap(), View::default());
+        assert_eq!(
+            parse("requests=top%3A5&models=a%2Cb&interval_ms=50", &WATCH).unwrap(),
+            view,
+            "as encoders write it"
+        );
+        assert_eq!(parse("requests=all", &WATCH).unwrap(), View::default());
+        assert_eq!(parse("", &WATCH).unwrap(), View::default());
     }
 
     #[test]
@@ -143,10 +173,11 @@ mod tests {
             ("interval_ms=x", "interval_ms"),
             ("requests=top:x", "requests"),
             ("request=1", "request"),
+            ("requests=1&requests=2", "requests"),
         ] {
-            let fault = View::parse(query, &WATCH).unwrap_err();
+            let fault = parse(query, &WATCH).unwrap_err();
             assert_eq!(fault.param.as_deref(), Some(param), "{fault}");
         }
-        assert!(View::parse("interval_ms=100", &["requests"]).is_err());
+        assert!(parse("interval_ms=100", &["requests"]).is_err());
     }
 }

@@ -6,6 +6,7 @@ use crate::engine::serve::app::App;
 use crate::engine::serve::failure::{Failure, clip};
 use crate::engine::serve::fields;
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
@@ -14,7 +15,11 @@ pub(crate) async fn list(State(app): State<App>) -> Json<Value> {
     Json(json!({"object": "list", "data": data}))
 }
 
-pub(crate) async fn one(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
+pub(crate) async fn one(
+    State(app): State<App>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Failure> {
+    let Path(id) = id?;
     let models = app.engine.models();
     match models.iter().find(|model| model.profile.id == id) {
         Some(model) => Ok(Json(shape(model))),

@@ -5,10 +5,15 @@ use crate::engine::runtime::RequestId;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::{Failure, clip};
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
-pub(crate) async fn cancel(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Value>, Failure> {
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Failure> {
+    let Path(id) = id?;
     let live = match app.intake.cancel(&id) {
         Some(live) => live,
         None => app.engine.cancel(id.parse::<RequestId>()?),

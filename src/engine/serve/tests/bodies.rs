@@ -34,6 +34,11 @@ async fn routes_and_methods_that_are_not_there_have_the_error_shape() {
     assert_eq!(bed.get("/v1/embeddings").await.error(405)["code"], "method_not_allowed");
     bed.post("/livez", json!({})).await.error(405);
     bed.ask("DELETE", "/v1/requests/what", &[], "").await.error(400);
+    for (method, path) in [("GET", "/v1/models/%ff"), ("DELETE", "/v1/requests/%ff")] {
+        assert_eq!(bed.ask(method, path, &[], "").await.error(400)["param"], "id", "{path}");
+    }
+    assert_eq!(bed.get("/control/v1/snapshot?models=nobody").await.error(404)["code"], "model_not_found");
+    assert_eq!(bed.get("/control/v1/snapshot?requests=top%3A5").await.status, 200);
     bed.get("/control/v1/watch?interval_ms=1").await.error(400);
 }
 

@@ -4,7 +4,7 @@ use super::languages;
 use super::shape::{Format, Granularities};
 use crate::control::{ErrorKind, Fault};
 use crate::engine::models::{SpeechFront, TranscribeOptions};
-use crate::engine::serve::body::{self, unstalled};
+use crate::engine::serve::body::{self, Pace};
 use crate::engine::serve::failure::clip;
 use crate::engine::serve::fields::{self, Fields};
 use crate::engine::serve::http::options::Extensions;
@@ -37,13 +37,18 @@ impl Form {
             body::discard_unless_waiting(request).await;
             return Err(body::too_large("limits.audio_bytes", limit, declared));
         }
+        if let Err(fault) = body::uncompressed(request.headers()) {
+            body::discard_unless_waiting(request).await;
+            return Err(fault);
+        }
         DefaultBodyLimit::max(most).apply(&mut request);
         let mut multipart = Multipart::from_request(request, &()).await.map_err(not_a_form)?;
         let mut form = Form::default();
+        let mut pace = Pace::start();
         for _ in 0..MAX_FIELDS {
-            let next = unstalled(multipart.next_field()).await?.map_err(|e| broken(e, limit, declared))?;
+            let next = pace.next(multipart.next_field()).await?.map_err(|e| broken(e, limit, declared))?;
             let Some(field) = next else { return Ok(form) };
-            if let Err(fault) = form.take(field, limit, declared).await {
+            if let Err(fault) = form.take(field, limit, declared, &mut pace).await {
                 skip(multipart).await;
                 return Err(fault);
             }
@@ -51,13 +56,20 @@ impl Form {
         Err(invalid(format!("the form has more than {MAX_FIELDS} fields")))
     }
 
-    async fn take(&mut self, mut field: Field<'_>, limit: usize, declared: Option<usize>) -> Result<(), Fault> {
+    async fn take(
+        &mut self,
+        mut field: Field<'_>,
+        limit: usize,
+        declared: Option<usize>,
+        pace: &mut Pace,
+    ) -> Result<(), Fault> {
         let name = field.name().unwrap_or("").to_string();
         let is_file = name == "file";
         let named = field.file_name().is_some();
         let most = if is_file { limit } else { TEXT_BYTES };
         let mut bytes = BytesMut::new();
-        while let Some(chunk) = unstalled(field.chunk()).await?.map_err(|e| broken(e, limit, declared))? {
+        while let Some(chunk) = pace.next(field.chunk()).await?.map_err(|e| broken(e, limit, declared))? {
+            pace.took(chunk.len());
             if bytes.len() + chunk.len() > most {
                 return Err(match is_file {
                     true => body::too_large("limits.audio_bytes", limit, declared).param("file"),
