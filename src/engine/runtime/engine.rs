@@ -143,7 +143,10 @@ impl Engine {
         };
         let Some(index) = models.iter().position(|handle| handle.profile.id == id) else {
             let served = quoted(models.iter().collect());
-            return Err(Fault::new(ErrorKind::NotFound, format!("there is no model `{id}` here; served: {served}"))
+            // A name of any length may come in; the answer quotes its beginning.
+            let shown: String =
+                if id.chars().count() > 64 { id.chars().take(64).chain(['…']).collect() } else { id.into() };
+            return Err(Fault::new(ErrorKind::NotFound, format!("there is no model `{shown}` here; served: {served}"))
                 .param("model")
                 .code("model_not_found"));
         };

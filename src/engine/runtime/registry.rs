@@ -114,6 +114,10 @@ impl Registry {
         let Some(mut record) = inner.live.remove(&id) else { return };
         record.ended = Some((now, outcome));
         record.state = RequestState::Done;
+        // A generation that found its end before its limit is as done as one that ran into it.
+        if outcome == Outcome::Served && record.done_ratio.is_some() {
+            record.done_ratio = Some(1.0);
+        }
         record.cancel.end();
         if inner.ended.len() == REMEMBERED {
             inner.ended.pop_front();
