@@ -26,9 +26,22 @@ pub enum LogFormat {
     Json,
 }
 
+/// Libraries whose log lines are about a single upload (bytes skipped, lengths guessed). Whoever can send files could
+/// fill the log with them; what they mean for a request is in its answer. A filter that names them shows them again.
+const CHATTY: [&str; 1] = ["symphonia"];
+
+/// The filter that `level` means: the levels that it names, with [`CHATTY`] silent unless it names them too.
+fn filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseError> {
+    let mut filter = EnvFilter::try_new(level)?;
+    for library in CHATTY.iter().filter(|library| !level.contains(*library)) {
+        filter = filter.add_directive(format!("{library}=off").parse()?);
+    }
+    Ok(filter)
+}
+
 /// Starts logging. Once per process: the first call wins.
 pub fn start(out: &Out, args: &LogArgs) -> CliResult {
-    let filter = EnvFilter::try_new(&args.level).map_err(|e| {
+    let filter = filter(&args.level).map_err(|e| {
         CliError::usage(format!("`{}` is not a log filter: {e}", args.level))
             .hint("use off, error, warn, info, debug or trace")
     })?;
@@ -39,4 +52,19 @@ pub fn start(out: &Out, args: &LogArgs) -> CliResult {
         LogFormat::Json => builder.json().try_init(),
     };
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter;
+
+    #[test]
+    fn what_uploads_make_libraries_say_is_not_logged_unless_asked_for() {
+        for level in ["info", "debug", "lanekeeper=trace"] {
+            let directives = filter(level).unwrap().to_string();
+            assert!(directives.contains("symphonia=off") && directives.contains(level), "{directives}");
+        }
+        assert!(!filter("info,symphonia_core=warn").unwrap().to_string().contains("off"));
+        assert!(filter("nonsense=foo=bar").is_err());
+    }
 }

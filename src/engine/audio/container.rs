@@ -214,7 +214,9 @@ fn is_eof(e: &Error) -> bool {
 
 fn open_error(container: Container, bytes: &[u8], e: &Error) -> AudioError {
     let name = container.name();
-    if container == Container::Mp4 && !bytes.windows(4).any(|w| w == b"moov") {
+    // Cut before its index, or within it: the reader then calls the index missing, and the file no less cut.
+    let no_index = matches!(e, Error::Unsupported(what) if what.contains("missing moov"));
+    if container == Container::Mp4 && (no_index || !bytes.windows(4).any(|w| w == b"moov")) {
         return AudioError::Damaged("the m4a/mp4 file was cut: its index (`moov`) is missing".to_string());
     }
     // A header whose body never came: no cluster, so not one packet.

@@ -75,6 +75,8 @@ fn by_magic(b: &[u8]) -> Option<Sniffed> {
         b"MAC " => Sniffed::Unsupported("Monkey's Audio"),
         b"MThd" => Sniffed::Unsupported("MIDI (notes, not sound)"),
         b".snd" => Sniffed::Unsupported("Sun .au"),
+        [0x0b, 0x77, _, _] => Sniffed::Unsupported("Dolby AC-3"),
+        b"riff" if at(4, &[0x2e, 0x91, 0xcf, 0x11]) => Sniffed::Unsupported("Sony Wave64"),
         b"TTA1" => Sniffed::Unsupported("True Audio"),
         b"DSD " => Sniffed::Unsupported("DSD"),
         [0x30, 0x26, 0xb2, 0x75] => Sniffed::Unsupported("Windows Media (ASF, WMA)"),

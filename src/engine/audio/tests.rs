@@ -49,6 +49,20 @@ fn every_coding_gives_the_tone_whatever_the_name() {
 }
 
 #[test]
+fn an_m4a_that_was_cut_within_its_index_is_damaged_not_unsupported() {
+    let (_, whole) = fixture!("tone-faststart.m4a");
+    let index = whole.windows(4).position(|w| w == b"moov").unwrap();
+    for length in [index, index + 4, index + 100] {
+        let e = run(&whole[..length]).unwrap_err();
+        assert!(matches!(e, AudioError::Damaged(_) | AudioError::NoAudio(_)), "{length}: {e}");
+        assert_eq!(Fault::from(e).kind, ErrorKind::InvalidRequest);
+    }
+    for (head, name) in [(&[0x0b, 0x77, 1, 2][..], "AC-3"), (b"riff\x2e\x91\xcf\x11", "Wave64")] {
+        assert!(run(head).unwrap_err().to_string().contains(name), "{name}");
+    }
+}
+
+#[test]
 fn opus_is_refused_by_name() {
     for (name, bytes) in [fixture!("opus.ogg"), fixture!("opus.webm")] {
         let e = run(bytes).unwrap_err();
