@@ -18,9 +18,28 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(value * scale).map_err(|_| format!("`{text}` is too long a time"))
 }
 
+/// What an engine takes as the time between two snapshots.
+const INTERVAL: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(5);
+
+/// Reads the time between snapshots: refused here, or a watch would knock with it again and again.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let time = parse(text)?;
+    if INTERVAL.contains(&time) { Ok(time) } else { Err("the time between snapshots is from 50ms to 5s".to_string()) }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{interval, parse};
+
+    #[test]
+    fn intervals_are_what_engines_take() {
+        for text in ["50ms", "1s", "5"] {
+            assert!(interval(text).is_ok(), "{text}");
+        }
+        for text in ["49ms", "0", "5001ms", "1h", "x"] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn units_and_refusals() {

@@ -17,7 +17,7 @@ pub struct WatchArgs {
     #[arg(short, long)]
     pub watch: bool,
     /// Time between snapshots with --watch (50ms to 5s).
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::duration::parse)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::duration::interval)]
     pub interval: Duration,
 }
 

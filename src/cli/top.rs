@@ -11,12 +11,12 @@ use std::time::Duration;
 
 /// Watch the engine live in the terminal: health, lanes, requests.
 ///
-/// `?` shows the keys, `q` leaves; see lanekeeper-keys(7). With --plain, or where there is no terminal, one line per
-/// snapshot is written instead. An engine that goes away is waited for.
+/// `?` shows the keys, `q` leaves; see lanekeeper-keys(7). With --plain, or where there is no terminal (or a `dumb` one),
+/// one line per snapshot is written instead. An engine that goes away is waited for.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// Time between snapshots, 50ms to 5s [default: 250ms, plain 2s].
-    #[arg(long, value_name = "TIME", value_parser = super::duration::parse)]
+    #[arg(long, value_name = "TIME", value_parser = super::duration::interval)]
     interval: Option<Duration>,
     /// One line of plain text per snapshot: for logs, pipes and screen readers.
     #[arg(long)]

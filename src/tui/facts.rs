@@ -12,7 +12,7 @@ const VARIABLES: [&str; 7] = ["NO_COLOR", "COLORTERM", "TERM", "COLORFGBG", "LC_
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     pub variables: BTreeMap<String, String>,
-    /// Both standard input and standard output are terminals.
+    /// Both standard input and standard output are terminals, and not `dumb` ones, which can place no cursor.
     pub interactive: bool,
 }
 
@@ -23,7 +23,12 @@ impl Facts {
             .iter()
             .filter_map(|name| Some((name.to_string(), std::env::var_os(name)?.to_string_lossy().into_owned())))
             .collect();
-        Facts { variables, interactive: std::io::stdin().is_terminal() && std::io::stdout().is_terminal() }
+        Facts::new(variables, std::io::stdin().is_terminal() && std::io::stdout().is_terminal())
+    }
+
+    fn new(variables: BTreeMap<String, String>, terminal: bool) -> Facts {
+        let dumb = variables.get("TERM").is_some_and(|term| term == "dumb");
+        Facts { variables, interactive: terminal && !dumb }
     }
 
     /// Facts of a terminal with these variables: for tests and for callers that resolve them elsewhere.
@@ -84,6 +89,14 @@ pub enum Depth {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dumb_terminal_gets_lines_not_screens() {
+        let on =
+            |term: &str, terminal| Facts::new([("TERM".to_string(), term.to_string())].into(), terminal).interactive;
+        assert!(on("xterm", true) && !on("xterm", false) && !on("dumb", true));
+        assert!(Facts::new(BTreeMap::new(), true).interactive);
+    }
 
     #[test]
     fn the_palette_ladder_goes_from_flag_to_no_color_to_colorterm_to_term() {

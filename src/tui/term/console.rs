@@ -1,11 +1,12 @@
 //! The console's task: events in, frames out.
 
-use super::super::model::{Cmd, Msg, State, update};
+use super::super::model::{Cmd, Link, Msg, State, update};
 use super::super::view::{self, Hit, Look};
 use super::guard::Guard;
 use super::signals::{Asked, Signals, stop_here};
 use super::{Acting, Actions, Exit, Options, Screen, TuiError, input, panics};
 use crate::client::{Feed, FeedState};
+use crate::control::Snapshot;
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::EventStream;
 use futures_util::StreamExt;
@@ -14,6 +15,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::future::Future;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
@@ -171,9 +173,10 @@ impl<A: Actions> Console<A> {
                 Msg::Fresh { snapshot, received_ms: since_began(received), missed }
             }
             FeedState::Reconnecting { attempt, retry_in, why, last } => {
-                // A feed that was lost before the console began still has something to show.
-                if let (Some((snapshot, received)), true) = (last, self.state.live.is_none()) {
-                    self.take(Msg::Fresh { snapshot, received_ms: since_began(received), missed: 0 })?;
+                let shown = self.state.live.as_ref().map(|seen| &seen.snapshot);
+                if let Some((snapshot, received)) = unseen(last, shown) {
+                    let missed = if let Link::Live { missed } = self.state.link { missed } else { 0 };
+                    self.take(Msg::Fresh { snapshot, received_ms: since_began(received), missed })?;
                 }
                 Msg::Away { attempt, retry_in_ms: u64::try_from(retry_in.as_millis()).unwrap_or(u64::MAX), why }
             }
@@ -266,4 +269,25 @@ impl<A: Actions> Console<A> {
 
 fn writing(source: std::io::Error) -> TuiError {
     TuiError::Terminal { doing: "writing to", source }
+}
+
+/// The last snapshot before a loss, unless it is on the screen already: the news of the loss may have overtaken it, and it
+/// is the one that says that the engine drains.
+fn unseen(last: Option<(Arc<Snapshot>, Instant)>, shown: Option<&Arc<Snapshot>>) -> Option<(Arc<Snapshot>, Instant)> {
+    last.filter(|(snapshot, _)| shown.is_none_or(|shown| !Arc::ptr_eq(shown, snapshot)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_loss_overtook_is_shown_once() {
+        let snapshot = |seq| Arc::new(crate::client::testing::snapshot(1, seq));
+        let (shown, last) = (snapshot(4), snapshot(5));
+        let of = |s: &Arc<Snapshot>| Some((s.clone(), Instant::now()));
+        assert_eq!(unseen(of(&last), Some(&shown)).unwrap().0.seq, 5);
+        assert_eq!(unseen(of(&last), None).unwrap().0.seq, 5, "lost before the console began");
+        assert!(unseen(of(&shown), Some(&shown)).is_none() && unseen(None, Some(&shown)).is_none());
+    }
 }
