@@ -338,6 +338,14 @@ fn check_says_what_a_file_is() {
         let done = home.run(&["check", path.to_str().unwrap()]).code(5);
         assert!(stdout(&done).contains("refused") && stdout(&done).contains(says), "{name}: {}", stdout(&done));
     }
+    // The limits are those of the box that would serve it.
+    for (limit, says) in
+        [("audio: {max_seconds: 1s}", "longer than 1 s"), ("audio_bytes: 2k", "limits.audio_bytes (2.0 KiB)")]
+    {
+        let strict = home.file("strict.yaml", format!("extends: demo\nname: strict\nlimits:\n  {limit}\n"));
+        let refused = home.run(&["check", "--profile", strict.to_str().unwrap(), lying.to_str().unwrap()]).code(5);
+        assert!(stdout(&refused).contains(says), "{}", stdout(&refused));
+    }
     let both = home.run(&["check", "missing.wav", lying.to_str().unwrap()]).code(5);
     assert!(stderr(&both).contains("missing.wav") && stdout(&both).contains("accepted"), "the rest is still checked");
     let stdin = home.command().args(["check", "-"]).write_stdin(std::fs::read(&clip).unwrap()).assert().code(0);
@@ -424,5 +432,14 @@ fn a_reader_that_goes_away_is_success() {
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+#[test]
+fn times_that_no_engine_takes_are_refused_before_any_is_asked() {
+    let home = Home::new();
+    for args in [["lanes", "--watch", "--interval", "1ms"], ["top", "--plain", "--interval", "1h"]] {
+        let refused = home.run(&args).code(2);
+        assert!(stderr(&refused).contains("from 50ms to 5s"), "{}", stderr(&refused));
     }
 }

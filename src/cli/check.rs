@@ -7,6 +7,7 @@ use super::print::text::{bytes, millis, neutral};
 use super::print::{TableStyle, Tone};
 use crate::control::ExitCode;
 use crate::engine::audio::{AudioVerdict, DecodeLimits, verdict};
+use crate::profile::{Env, Limits, load_box};
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -14,9 +15,20 @@ use std::path::PathBuf;
 
 /// Say what an audio file is and whether the engine would take it.
 ///
-/// No engine is needed: the file is decoded here, by its content. The exit code is 5 when a file would be refused.
+/// No engine is needed: the file is decoded here, by its content, within the limits of the profile. The exit code is 5
+/// when a file would be refused.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
+    /// Box profile whose limits on audio hold.
+    #[arg(
+        short,
+        long,
+        value_name = "PROFILE",
+        env = "LANEKEEPER_PROFILE",
+        hide_env_values = true,
+        default_value = "demo"
+    )]
+    profile: String,
     /// Audio files; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -30,14 +42,12 @@ struct Checked {
 }
 
 pub fn run(context: &Context, args: &CheckArgs) -> CliResult {
+    let limits = load_box(&args.profile, &Env::from_process(), &[])?.value.limits;
     let mut all = Vec::new();
     let mut unreadable = None;
     for path in &args.files {
         match input::file(path) {
-            Ok(content) => all.push(Checked {
-                file: path.display().to_string(),
-                verdict: verdict(&content, DecodeLimits::default()),
-            }),
+            Ok(content) => all.push(Checked { file: path.display().to_string(), verdict: within(&content, &limits) }),
             Err(e) => {
                 context.out.error(&e);
                 unreadable.get_or_insert(e.exit_code());
@@ -50,6 +60,16 @@ pub fn run(context: &Context, args: &CheckArgs) -> CliResult {
         Some(code) => Err(CliError::Silent(code)),
         None => Ok(()),
     }
+}
+
+/// What an engine with these limits would say.
+fn within(content: &[u8], limits: &Limits) -> AudioVerdict {
+    let mut said = verdict(content, DecodeLimits { max_seconds: limits.audio.max_seconds });
+    if said.accepted && content.len() > limits.audio_bytes {
+        said.accepted = false;
+        said.reason = Some(format!("its size is beyond limits.audio_bytes ({})", bytes(limits.audio_bytes as u64)));
+    }
+    said
 }
 
 fn describe(checked: &Checked, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {

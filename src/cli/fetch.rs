@@ -31,6 +31,11 @@ impl From<PullError> for CliError {
     fn from(error: PullError) -> CliError {
         match &error {
             PullError::Offline { .. } => CliError::new(ExitCode::Refused, error.to_string()),
+            // Sources on this machine alone: the profile names a file that is not there.
+            PullError::NoSource { attempts, .. } if attempts.iter().all(|a| a.source.starts_with("file:")) => {
+                CliError::new(ExitCode::Refused, error.to_string())
+                    .hint("a `file:` path is relative to the profile that names it")
+            }
             PullError::NoSource { .. } => CliError::new(ExitCode::Internal, error.to_string())
                 .hint("is there a network, and does pip work? `lanekeeper doctor` tells; what arrived is kept"),
             PullError::Io { .. } => CliError::new(ExitCode::Internal, error.to_string()),

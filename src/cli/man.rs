@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// Read the manual pages, or install them.
 ///
 /// On a terminal the page is shown by man(1); elsewhere its source is written. --install puts all pages into
-/// $XDG_DATA_HOME/man (~/.local/share/man), where man(1) finds them.
+/// $XDG_DATA_HOME/man (~/.local/share/man).
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// A command (`status`, `profile check`) or a topic (profile(5), exit-codes, keys) [default: the main page].
@@ -34,7 +34,12 @@ pub fn run(context: &Context, args: &ManArgs) -> CliResult {
         for page in &pages {
             write_page(&folder.join(format!("man{}", page.section)), page)?;
         }
-        context.out.note(&format!("{} pages are in {}; try `man lanekeeper`", pages.len(), folder.display()));
+        let folder = folder.display();
+        context.out.note(&format!("{} pages are in {folder}", pages.len()));
+        context.out.note(&match found_by_man() {
+            true => "try `man lanekeeper`".to_string(),
+            false => format!("man does not look there yet: try `man -M {folder} lanekeeper`, or add it to MANPATH"),
+        });
         return Ok(());
     }
     let mut stdout = std::io::stdout().lock();
@@ -57,6 +62,12 @@ pub fn write_page(folder: &Path, page: &Page) -> CliResult {
     let path = folder.join(page.file_name());
     std::fs::create_dir_all(folder).map_err(|e| CliError::file(folder, "make", &e))?;
     std::fs::write(&path, &page.roff).map_err(|e| CliError::file(&path, "write", &e))
+}
+
+/// Whether man(1) finds the pages by itself: that hangs on its configuration and on PATH.
+fn found_by_man() -> bool {
+    let asked = Command::new("man").args(["-w", "lanekeeper"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
 }
 
 /// Whether man(1) took the page.

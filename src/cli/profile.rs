@@ -123,7 +123,8 @@ fn show(context: &Context, reference: &str, set: &[String], changed: bool) -> Cl
         context.out.warn(warning);
     }
     context.out.result(&value, |out, style| {
-        let mut table = Table::new([Column::left("KEY"), Column::left("VALUE"), Column::left("ORIGIN")]);
+        // Sources and descriptions are far longer than the other values.
+        let mut table = Table::new([Column::left("KEY"), Column::left("VALUE").at_most(24), Column::left("ORIGIN")]);
         for row in rows {
             let default = row.origin == Origin::BuiltIn;
             let value = row.value.as_deref().unwrap_or("-");

@@ -74,7 +74,7 @@ fn table(requests: &[Request]) -> Table {
                 let estimate = wait.estimate_ms.map(|ms| format!(" (about {})", millis(ms))).unwrap_or_default();
                 format!("{}{estimate}", wait.code.sentence())
             }
-            None => r.ended_ago_ms.map(|ms| format!("ended {} ago", millis(ms))).unwrap_or_default(),
+            None => r.ended_ago_ms.map(|ms| format!("{} ago", millis(ms))).unwrap_or_default(),
         };
         let position = r.position.map(|p| format!(" #{p}")).unwrap_or_default();
         table.row([

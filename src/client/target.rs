@@ -25,7 +25,7 @@ impl std::fmt::Display for Target {
 }
 
 impl Target {
-    /// Reads an address as people write it: `http://HOST:PORT`, a path (anything with a `/`, or `unix:PATH`), or the
+    /// Reads an address as people write it: `http://HOST:PORT` or `HOST:PORT`, a path (anything with a `/`, or `unix:PATH`), or the
     /// name of an engine whose socket is in `folder`.
     pub fn parse(spec: &str, folder: &Path) -> Result<Target, ClientError> {
         let bad = |what: &str, hint: &str| Err(ClientError::usage(format!("`{spec}` {what}"), hint));
@@ -63,6 +63,13 @@ impl Target {
         }
         if spec.contains('/') {
             return Ok(Target::Unix(spec.into()));
+        }
+        // No name holds a colon: HOST:PORT, without the scheme.
+        if let Some((host, port)) = spec.rsplit_once(':') {
+            return match port.parse() {
+                Ok(port) if !host.is_empty() => Ok(Target::Tcp { host: host.to_string(), port }),
+                _ => bad("is neither a name nor HOST:PORT", "give a name, a socket path, or http://HOST:PORT"),
+            };
         }
         Ok(Target::Unix(folder.join(format!("{spec}.sock"))))
     }
@@ -171,12 +178,25 @@ mod tests {
         assert_eq!(parse("unix:b").unwrap(), Target::Unix("b".into()));
         assert_eq!(parse("http://h:8741/").unwrap(), Target::Tcp { host: "h".into(), port: 8741 });
         assert_eq!(parse("http://[::1]:8741").unwrap(), Target::Tcp { host: "[::1]".into(), port: 8741 });
+        assert_eq!(parse("127.0.0.1:8741").unwrap(), Target::Tcp { host: "127.0.0.1".into(), port: 8741 });
+        assert_eq!(parse("[::1]:8741").unwrap(), Target::Tcp { host: "[::1]".into(), port: 8741 });
         assert_eq!(parse("http://[::1]").unwrap(), Target::Tcp { host: "[::1]".into(), port: 80 });
     }
 
     #[test]
     fn wrong_addresses_are_usage_errors_with_a_way_out() {
-        for spec in ["", " ", "https://h:1", "ftp://h", "http://h:port", "http://:1", "http://h:1/v1", "http://k@h:1"] {
+        for spec in [
+            "",
+            " ",
+            "https://h:1",
+            "ftp://h",
+            "http://h:port",
+            "http://:1",
+            "http://h:1/v1",
+            "http://k@h:1",
+            "h:port",
+            ":1",
+        ] {
             let e = parse(spec).unwrap_err();
             assert_eq!(e.exit_code(), ExitCode::Usage, "{spec}");
             assert!(e.hint().is_some(), "{spec}");

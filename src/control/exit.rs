@@ -42,7 +42,7 @@ impl ExitCode {
     pub fn meaning(self) -> &'static str {
         match self {
             ExitCode::Ok => "the command did what it was asked",
-            ExitCode::Internal => "an internal error; the message says what failed",
+            ExitCode::Internal => "something else failed, such as a download or a disk; the message says what",
             ExitCode::Usage => "the command line could not be understood",
             ExitCode::Unreachable => "the engine could not be reached",
             ExitCode::Denied => "denied: a missing or wrong key, a missing right, or a read-only engine",

@@ -27,6 +27,16 @@ pub enum PullError {
     Io { what: &'static str, path: PathBuf, error: std::io::Error },
 }
 
+impl PullError {
+    /// The files that are not in the cache, in words, where that is all that is wrong.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            PullError::Offline { files, .. } => Some(names(files)),
+            _ => None,
+        }
+    }
+}
+
 /// The word for a role.
 pub(super) fn name(role: FileRole) -> &'static str {
     match role {

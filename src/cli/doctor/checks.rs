@@ -1,7 +1,7 @@
 //! The single checks. Each looks at one thing and returns what it found; none changes anything that stays.
 
 use super::Finding;
-use crate::cli::print::text::bytes;
+use crate::cli::print::text::{bytes, counted};
 use crate::engine::models::kernels::Isa;
 use crate::profile::{BoxProfile, Env};
 use crate::pull::{PullOptions, Verify, pull};
@@ -174,9 +174,11 @@ pub fn files(profile: &BoxProfile, options: &PullOptions, verify: Verify) -> Vec
     let mut options = options.clone();
     (options.offline, options.verify) = (true, verify);
     let check = |model| match pull(model, &options, &mut |_| {}) {
-        Ok(paths) => Finding::ok("files", format!("{}: {} files", model.id, paths.len())),
+        Ok(paths) => Finding::ok("files", format!("{}: {}", model.id, counted(paths.len() as u64, "file", "files"))),
         Err(e) => {
-            Finding::warn("files", e.to_string(), format!("lanekeeper pull {} (serve and demo do it too)", model.id))
+            // Nobody asked for --offline here, as the error itself would say.
+            let what = e.missing().map_or_else(|| e.to_string(), |files| format!("{}: missing {files}", model.id));
+            Finding::warn("files", what, format!("lanekeeper pull {} (serve and demo do it too)", model.id))
         }
     };
     profile.models.iter().map(check).collect()

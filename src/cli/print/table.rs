@@ -60,20 +60,28 @@ pub struct Column {
     head: &'static str,
     right: bool,
     wide: bool,
+    /// Longer texts than this push the rest of their own line along, not that of every line.
+    most: usize,
 }
 
 impl Column {
     pub const fn left(head: &'static str) -> Column {
-        Column { head, right: false, wide: false }
+        Column { head, right: false, wide: false, most: usize::MAX }
     }
 
     /// For numbers.
     pub const fn right(head: &'static str) -> Column {
-        Column { head, right: true, wide: false }
+        Column { head, right: true, wide: false, most: usize::MAX }
     }
 
     pub const fn wide(mut self) -> Column {
         self.wide = true;
+        self
+    }
+
+    /// For texts of which a few are much longer than most.
+    pub const fn at_most(mut self, columns: usize) -> Column {
+        self.most = columns;
         self
     }
 }
@@ -109,7 +117,8 @@ impl Table {
         let shown: Vec<usize> = (0..self.columns.len()).filter(|&c| style.wide || !self.columns[c].wide).collect();
         let heads: Vec<Cell> = self.columns.iter().map(|c| Cell::new(c.head).tone(Tone::Dim)).collect();
         let lines = || std::iter::once(&heads).chain(&self.rows);
-        let widths: Vec<usize> = shown.iter().map(|&c| lines().map(|l| width(&l[c].text)).max().unwrap_or(0)).collect();
+        let widest = |c: usize| lines().map(|l| width(&l[c].text)).filter(|w| *w <= self.columns[c].most).max();
+        let widths: Vec<usize> = shown.iter().map(|&c| widest(c).unwrap_or(0)).collect();
         for line in lines() {
             let mut blanks = 0;
             for (&c, &w) in shown.iter().zip(&widths) {
@@ -156,6 +165,14 @@ mod tests {
     fn columns_align_and_no_line_ends_in_blanks() {
         assert_eq!(written(&sample(), false, false), "MODEL   N\na      12\n日本\u{fffd}   3  end\n");
         assert_eq!(written(&sample(), true, false), "MODEL   N  WHY\na      12  x\n日本\u{fffd}   3       end\n");
+    }
+
+    #[test]
+    fn one_long_text_does_not_push_every_line() {
+        let mut t = Table::new([Column::left("K"), Column::left("VALUE").at_most(8), Column::left("ORIGIN")]);
+        t.row(["a".into(), "short".into(), Cell::from("x")]);
+        t.row(["b".into(), "as long as it is".into(), Cell::from("y")]);
+        assert_eq!(written(&t, false, false), "K  VALUE  ORIGIN\na  short  x\nb  as long as it is  y\n");
     }
 
     #[test]
