@@ -141,7 +141,10 @@ impl LatencyWindow {
             all.sort_unstable();
             all
         };
-        let at = |all: &[Micros], p: f64| all.get((p * all.len().saturating_sub(1) as f64) as usize).map(|m| m.as_ms());
+        // Nearest rank: at least that share of the requests took no longer.
+        let at = |all: &[Micros], p: f64| {
+            all.get(((p * all.len() as f64).ceil() as usize).saturating_sub(1)).map(|m| m.as_ms())
+        };
         let (queue, total) = (sorted(|r| r.0), sorted(|r| r.1));
         Latency {
             p50_ms: at(&total, 0.5),
@@ -199,8 +202,13 @@ mod tests {
         }
         let latency = stats.latency();
         assert_eq!(latency.window, 256);
-        assert_eq!((latency.p50_ms, latency.p95_ms, latency.max_ms), (Some(128.0), Some(243.0), Some(256.0)));
+        assert_eq!((latency.p50_ms, latency.p95_ms, latency.max_ms), (Some(128.0), Some(244.0), Some(256.0)));
         assert_eq!(latency.queue_p50_ms, Some(64.0));
+        let few = OpStats::new(Op::Embed);
+        few.served(Micros(0), Micros(2_000));
+        few.served(Micros(0), Micros(1_000));
+        let latency = few.latency();
+        assert_eq!((latency.p50_ms, latency.p95_ms, latency.max_ms), (Some(1.0), Some(2.0), Some(2.0)));
     }
 
     #[test]
