@@ -295,7 +295,11 @@ pub struct Generation {
     pub active: Vec<ActiveSequence>,
     pub queued: u64,
     pub max_queue: u64,
+    /// Tokens of running sequences in the KV cache.
     pub kv_used_tokens: u64,
+    /// Tokens that idle slots keep for requests that begin alike. They count as free: they go when room is needed.
+    #[serde(default)]
+    pub kv_cached_tokens: u64,
     pub kv_capacity_tokens: u64,
     /// Tokens per second over the last seconds; absent when idle.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -305,6 +309,15 @@ pub struct Generation {
     pub iterations: u64,
     pub prompt_tokens: u64,
     pub generated_tokens: u64,
+    /// Prompt tokens that were found in the KV cache instead of being computed.
+    #[serde(default)]
+    pub cached_tokens: u64,
+    /// Times that a sequence lost its slot to older ones and was read again.
+    #[serde(default)]
+    pub preemptions: u64,
+    /// KV rewinds that failed; the slot was read again.
+    #[serde(default)]
+    pub failed_rewinds: u64,
     pub latency: Latency,
     pub counters: Counters,
 }
@@ -317,8 +330,14 @@ pub struct ActiveSequence {
     pub prompt_tokens: u64,
     /// Prompt tokens already in the KV cache.
     pub prefilled_tokens: u64,
+    /// Prompt tokens that were in it already when the sequence started.
+    #[serde(default)]
+    pub cached_tokens: u64,
     pub generated_tokens: u64,
     pub max_tokens: u64,
+    /// Times that it lost its slot to older sequences.
+    #[serde(default)]
+    pub preempted: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_s: Option<f64>,
 }

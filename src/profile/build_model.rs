@@ -101,6 +101,8 @@ fn generation(reader: &mut Reader<'_>) -> GenerationSettings {
         slots: reader.size("generation.slots"),
         context_tokens: reader.size("generation.context_tokens"),
         kv_tokens: reader.size("generation.kv_tokens"),
+        kv_reserve: reader.size("generation.kv_reserve"),
+        prefix_cache: reader.boolean("generation.prefix_cache").unwrap_or(true),
         queue: reader.size("generation.queue"),
         iteration_tokens: reader.size("generation.iteration_tokens"),
         prefill_chunk: reader.size("generation.prefill_chunk"),

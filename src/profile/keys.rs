@@ -170,14 +170,30 @@ pub const MODEL: &[Key] = &[
         "Longest sequence (prompt and answer) in tokens; at most the model's own context.",
     ),
     key_of(LLAMA, "generation.kv_tokens", count(16, 1 << 30), "8192", "Tokens of key-value cache over all slots."),
+    key_of(
+        LLAMA,
+        "generation.kv_reserve",
+        count(1, 1 << 24),
+        "256",
+        "Tokens of an answer that must fit the KV budget, beside its prompt, before a request starts. Longer answers grow \
+         beyond it; when the budget runs out the youngest sequence waits and is read again.",
+    ),
+    key_of(
+        LLAMA,
+        "generation.prefix_cache",
+        Kind::Bool,
+        "true",
+        "Whether idle slots keep their tokens, so that a request that begins alike computes only the rest.",
+    ),
     key_of(LLAMA, "generation.queue", count(0, 1_000_000), "64", "Requests that may wait for a slot; beyond it: 429."),
-    key_of(LLAMA, "generation.iteration_tokens", count(1, 1 << 20), "256", "Rows (tokens) in one forward pass."),
+    key_of(LLAMA, "generation.iteration_tokens", count(1, 1 << 20), "2048", "Rows (tokens) in one forward pass."),
     key_of(
         LLAMA,
         "generation.prefill_chunk",
         count(1, 1 << 20),
-        "128",
-        "Prompt tokens of one sequence in one forward pass; at most iteration_tokens.",
+        "256",
+        "Prompt tokens of one sequence in one forward pass, and of all together while anything decodes; at most \
+         iteration_tokens.",
     ),
     key_of(
         LLAMA,

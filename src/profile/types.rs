@@ -88,6 +88,10 @@ pub struct GenerationSettings {
     pub context_tokens: usize,
     /// KV budget over all slots, in tokens.
     pub kv_tokens: usize,
+    /// Tokens of an answer that must fit into the budget, with its prompt, before a request starts.
+    pub kv_reserve: usize,
+    /// Whether idle slots keep their tokens for requests that begin alike.
+    pub prefix_cache: bool,
     /// Requests that may wait for a slot.
     pub queue: usize,
     /// Rows (tokens) in one forward pass.

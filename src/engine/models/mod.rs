@@ -15,6 +15,8 @@ mod load;
 pub mod safetensors;
 pub mod sampler;
 pub mod stream_text;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod whisper;
 
 pub use api::{

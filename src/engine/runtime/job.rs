@@ -97,7 +97,14 @@ pub enum GenerationEvent {
     /// Text that is safe to show (never part of a stop string, never half a character), and the tokens it came from.
     Delta { text: String, tokens: Vec<u32>, logprobs: Vec<TokenLogprob> },
     /// The end: nothing follows.
-    Done { finish: FinishReason, prompt_tokens: usize, completion_tokens: usize, times: GenerationTimes },
+    Done {
+        finish: FinishReason,
+        prompt_tokens: usize,
+        /// Prompt tokens that needed no computing: an idle slot still held them.
+        cached_tokens: usize,
+        completion_tokens: usize,
+        times: GenerationTimes,
+    },
 }
 
 /// Where a generation's time went.

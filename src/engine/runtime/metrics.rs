@@ -76,6 +76,9 @@ fn ratios() -> Histogram {
 pub struct GenerationMetrics {
     pub prompt_tokens: Counter,
     pub generated_tokens: Counter,
+    pub cached_tokens: Counter,
+    pub preempted: Counter,
+    pub failed_rewinds: Counter,
     /// Seconds of one forward pass over all sequences.
     pub iteration_seconds: Histogram,
 }
@@ -97,6 +100,9 @@ pub struct Metrics {
     panics: Family<ModelLabels, Counter>,
     prompt_tokens: Family<ModelLabels, Counter>,
     generated_tokens: Family<ModelLabels, Counter>,
+    cached_tokens: Family<ModelLabels, Counter>,
+    preempted: Family<ModelLabels, Counter>,
+    failed_rewinds: Family<ModelLabels, Counter>,
     iteration_seconds: Histograms<ModelLabels>,
     pending: Family<LaneLabels, Gauge>,
     pending_cost: Family<LaneLabels, Gauge>,
@@ -104,6 +110,7 @@ pub struct Metrics {
     slots_used: Family<ModelLabels, Gauge>,
     slots: Family<ModelLabels, Gauge>,
     kv_used: Family<ModelLabels, Gauge>,
+    kv_cached: Family<ModelLabels, Gauge>,
     kv_capacity: Family<ModelLabels, Gauge>,
     generation_queued: Family<ModelLabels, Gauge>,
     ready: Family<ModelLabels, Gauge>,
@@ -129,6 +136,9 @@ impl Default for Metrics {
             panics: Family::default(),
             prompt_tokens: Family::default(),
             generated_tokens: Family::default(),
+            cached_tokens: Family::default(),
+            preempted: Family::default(),
+            failed_rewinds: Family::default(),
             iteration_seconds: Family::new_with_constructor(seconds),
             pending: Family::default(),
             pending_cost: Family::default(),
@@ -136,6 +146,7 @@ impl Default for Metrics {
             slots_used: Family::default(),
             slots: Family::default(),
             kv_used: Family::default(),
+            kv_cached: Family::default(),
             kv_capacity: Family::default(),
             generation_queued: Family::default(),
             ready: Family::default(),
@@ -158,6 +169,9 @@ impl Default for Metrics {
         r.register("worker_panics", "Panics contained by workers", m.panics.clone());
         r.register("prompt_tokens", "Prompt tokens computed", m.prompt_tokens.clone());
         r.register("generated_tokens", "Tokens generated", m.generated_tokens.clone());
+        r.register("prompt_cached_tokens", "Prompt tokens found in the KV cache", m.cached_tokens.clone());
+        r.register("preemptions", "Sequences that lost their slot to older ones", m.preempted.clone());
+        r.register("kv_rewind_failures", "KV rewinds that failed; the slot was read again", m.failed_rewinds.clone());
         let help = "Time of one forward pass over all sequences";
         r.register_with_unit("iteration", help, s.clone(), m.iteration_seconds.clone());
         r.register("requests_pending", "Requests that wait", m.pending.clone());
@@ -165,7 +179,8 @@ impl Default for Metrics {
         r.register("requests_running", "Requests that run", m.running.clone());
         r.register("slots_used", "Generation slots in use", m.slots_used.clone());
         r.register("slots", "Generation slots", m.slots.clone());
-        r.register("kv_used_tokens", "Tokens in the KV cache", m.kv_used.clone());
+        r.register("kv_used_tokens", "Tokens of running sequences in the KV cache", m.kv_used.clone());
+        r.register("kv_cached_tokens", "Tokens that idle slots keep in the KV cache", m.kv_cached.clone());
         r.register("kv_capacity_tokens", "Tokens that the KV cache may hold", m.kv_capacity.clone());
         r.register("generation_queued", "Requests that wait for a generation slot", m.generation_queued.clone());
         r.register("model_ready", "1 when the model is loaded and serves", m.ready.clone());
@@ -231,6 +246,9 @@ impl Metrics {
         GenerationMetrics {
             prompt_tokens: self.prompt_tokens.get_or_create_owned(&labels),
             generated_tokens: self.generated_tokens.get_or_create_owned(&labels),
+            cached_tokens: self.cached_tokens.get_or_create_owned(&labels),
+            preempted: self.preempted.get_or_create_owned(&labels),
+            failed_rewinds: self.failed_rewinds.get_or_create_owned(&labels),
             iteration_seconds: self.iteration_seconds.get_or_create_owned(&labels),
         }
     }
@@ -268,6 +286,7 @@ impl Metrics {
             self.slots_used.get_or_create(&labels).set(gauge(generation.slots_used));
             self.slots.get_or_create(&labels).set(gauge(generation.slots));
             self.kv_used.get_or_create(&labels).set(gauge(generation.kv_used_tokens));
+            self.kv_cached.get_or_create(&labels).set(gauge(generation.kv_cached_tokens));
             self.kv_capacity.get_or_create(&labels).set(gauge(generation.kv_capacity_tokens));
             self.generation_queued.get_or_create(&labels).set(gauge(generation.queued));
         }

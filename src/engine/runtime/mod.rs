@@ -17,7 +17,7 @@ pub mod clock;
 pub mod device;
 pub mod engine;
 pub mod events;
-mod generation;
+pub mod generation;
 mod handle;
 mod host;
 pub mod job;

@@ -162,6 +162,8 @@ mod tests {
             slots: 3,
             context_tokens: 64,
             kv_tokens: 96,
+            kv_reserve: 16,
+            prefix_cache: true,
             queue: 4,
             iteration_tokens: 32,
             prefill_chunk: 8,

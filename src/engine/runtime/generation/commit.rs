@@ -1,69 +1,99 @@
-//! From logits to a committed token, its text, and the end of an answer.
+//! From logits to committed tokens, their text, and the end of an answer.
 
+use super::draft::Verified;
 use super::sequence::{HeldToken, Sequence};
 use crate::control::{ErrorKind, Fault};
 use crate::engine::models::gguf::Vocabulary;
 use crate::engine::models::sampler::log_probabilities;
-use crate::engine::models::stream_text::Released;
 use crate::engine::runtime::job::{FinishReason, GenerationEvent, TokenLogprob};
 use crate::engine::scheduler::Micros;
 
-/// What a committed token did to its sequence.
+/// What a pass did to a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Committed {
-    GoesOn,
-    Finished(FinishReason),
+pub(super) struct Advanced {
+    pub verified: Verified,
+    pub finish: Option<FinishReason>,
+}
+
+/// What all sequences of a model share.
+pub(super) struct Words<'a> {
+    pub vocabulary: &'a Vocabulary,
+    /// Logits of one row.
+    pub vocab: usize,
+    /// Tokens that end an answer.
+    pub end_ids: &'a [u32],
 }
 
 impl Sequence {
-    /// Chooses the next token from `logits`, commits it and sends the text that it releases.
-    pub(super) fn advance(
-        &mut self,
-        logits: &mut [f32],
-        vocabulary: &Vocabulary,
-        end_ids: &[u32],
-        now: Micros,
-    ) -> Result<Committed, Fault> {
-        // Log-probabilities are the model's own: before penalties.
-        let own = self.logprobs.map(|_| logits.to_vec());
-        let position = self.prompt.len() + self.generated;
-        let id = self
-            .sampler
-            .choose(logits, position)
-            .map_err(|e| Fault::new(ErrorKind::Internal, format!("request {}: {e} at token {position}", self.id)))?;
-        let logprob = own.zip(self.logprobs).map(|(own, n)| describe(&own, id, n, vocabulary));
-        self.sampler.commit(id);
-        self.generated += 1;
-        self.last = id;
+    /// Takes the logits of its rows, one after the other (`rows × vocab`): a token each, as long as the drafts behind
+    /// are what the model says. Commits them and sends the text that they release, at once.
+    ///
+    /// Before the call the slot's cache holds the newest token and all drafts; afterwards `computed` says how much of
+    /// it is still of use.
+    pub(super) fn advance(&mut self, logits: &mut [f32], words: &Words<'_>, now: Micros) -> Result<Advanced, Fault> {
+        let drafts: Vec<u32> = self.window.drain(..).skip(1).collect();
+        if logits.len() != (drafts.len() + 1) * words.vocab {
+            let message = format!("request {}: {} logits for {} rows", self.id, logits.len(), drafts.len() + 1);
+            return Err(Fault::new(ErrorKind::Internal, message));
+        }
         self.first_token.get_or_insert(now);
-
-        let ends = !self.ignore_eos && end_ids.contains(&id);
-        if ends {
-            let rest = self.text.finish();
-            self.send(rest, true)?;
-            return Ok(Committed::Finished(FinishReason::Stop));
+        let mut verified = Verified { drafted: drafts.len(), ..Verified::default() };
+        let mut released = String::new();
+        let mut finish = None;
+        for (i, row) in logits.chunks_exact_mut(words.vocab.max(1)).enumerate() {
+            let (id, text, end) = self.commit(row, words)?;
+            verified.committed += 1;
+            released.push_str(&text);
+            let confirmed = drafts.get(i) == Some(&id);
+            verified.accepted += usize::from(confirmed);
+            finish = end;
+            if end.is_some() || !confirmed {
+                break;
+            }
         }
-        self.held.push(HeldToken { id, start: self.text.decoded(), logprob });
-        let released = self.text.push(vocabulary.bytes(id));
-        if released.stopped {
-            self.send(released, false)?;
-            return Ok(Committed::Finished(FinishReason::Stop));
-        }
-        let full = self.generated >= self.max_tokens;
-        self.send(released, false)?;
-        if full {
-            let rest = self.text.finish();
-            self.send(rest, true)?;
-            return Ok(Committed::Finished(FinishReason::Length));
-        }
-        Ok(Committed::GoesOn)
+        // The cache has the newest token, and drafts behind it of which the accepted ones stay.
+        self.computed += verified.accepted;
+        verified.stopped = finish.is_some();
+        self.send(released, finish.is_some())?;
+        Ok(Advanced { verified, finish })
     }
 
-    /// Sends released text with the tokens whose text it holds; with `all`, also those that are left at the end.
-    fn send(&mut self, released: Released, all: bool) -> Result<(), Fault> {
+    /// Chooses the token that follows from a row and adds it; gives the text that it releases, and the end if it is one.
+    fn commit(&mut self, row: &mut [f32], words: &Words<'_>) -> Result<(u32, String, Option<FinishReason>), Fault> {
+        // Log-probabilities are the model's own: before penalties.
+        let own = self.logprobs.map(|_| row.to_vec());
+        let position = self.tokens.len();
+        let id = self
+            .sampler
+            .choose(row, position)
+            .map_err(|e| Fault::new(ErrorKind::Internal, format!("request {}: {e} at token {position}", self.id)))?;
+        let logprob = own.zip(self.logprobs).map(|(own, n)| describe(&own, id, n, words.vocabulary));
+        self.sampler.commit(id);
+        self.tokens.push(id);
+
+        if !self.ignore_eos && words.end_ids.contains(&id) {
+            return Ok((id, self.text.finish().text, Some(FinishReason::Stop)));
+        }
+        self.held.push(HeldToken { id, start: self.text.decoded(), logprob });
+        let mut released = self.text.push(words.vocabulary.bytes(id));
+        if released.stopped {
+            // Tokens whose text lies behind the cut are not part of the answer.
+            let out = self.text.released();
+            self.held.retain(|t| t.start < out);
+            return Ok((id, released.text, Some(FinishReason::Stop)));
+        }
+        if self.generated() >= self.max_tokens {
+            released.text.push_str(&self.text.finish().text);
+            return Ok((id, released.text, Some(FinishReason::Length)));
+        }
+        Ok((id, released.text, None))
+    }
+
+    /// Sends released text with the tokens whose text it holds; at the end, with all that are left.
+    fn send(&mut self, text: String, all: bool) -> Result<(), Fault> {
         let out = self.text.released();
         let ready = if all { self.held.len() } else { self.held.iter().take_while(|t| t.start < out).count() };
-        if released.text.is_empty() && ready == 0 {
+        if text.is_empty() && ready == 0 {
             return Ok(());
         }
         let mut tokens = Vec::with_capacity(ready);
@@ -72,7 +102,7 @@ impl Sequence {
             tokens.push(token.id);
             logprobs.extend(token.logprob);
         }
-        self.live.send(GenerationEvent::Delta { text: released.text, tokens, logprobs })
+        self.live.send(GenerationEvent::Delta { text, tokens, logprobs })
     }
 }
 

@@ -1,6 +1,7 @@
 //! The worker as doors see it: checks, admission, cancellation, and what it shows.
 
-use super::sequence::Waiting;
+use super::draft::{Drafter, NoDrafts};
+use super::sequence::Sequence;
 use super::thread;
 use super::view::GenerationView;
 use crate::control::{ErrorKind, Fault, Lane, Op};
@@ -24,7 +25,7 @@ pub(in crate::engine::runtime) struct GenerationWorker {
     context: WorkerContext,
     settings: GenerationSettings,
     stats: Arc<OpStats>,
-    submissions: SyncSender<Box<Waiting>>,
+    submissions: SyncSender<Box<Sequence>>,
     view: Arc<ArcSwap<GenerationView>>,
 }
 
@@ -32,6 +33,15 @@ impl GenerationWorker {
     /// Starts the thread; the model is loaded by `load` on it.
     pub fn start(
         context: WorkerContext,
+        load: impl FnOnce() -> Result<LoadedModel, ModelError> + Send + 'static,
+    ) -> Result<GenerationWorker, Fault> {
+        GenerationWorker::start_with(context, Box::new(NoDrafts), load)
+    }
+
+    /// The same, with somebody who proposes tokens.
+    pub(super) fn start_with(
+        context: WorkerContext,
+        drafter: Box<dyn Drafter>,
         load: impl FnOnce() -> Result<LoadedModel, ModelError> + Send + 'static,
     ) -> Result<GenerationWorker, Fault> {
         let name = context.handle.name.clone();
@@ -46,7 +56,7 @@ impl GenerationWorker {
             ..GenerationView::default()
         }));
         let parts = (context.clone(), stats.clone(), view.clone());
-        let run = move || thread::run(parts.0, settings, &parts.1, &parts.2, &inbox, load);
+        let run = move || thread::run(parts.0, settings, &parts.1, &parts.2, &inbox, drafter, load);
         let spawned = std::thread::Builder::new().name(format!("{name}: generation")).spawn(run);
         spawned.map_err(|e| Fault::new(ErrorKind::Internal, format!("could not start a thread for `{name}`: {e}")))?;
         Ok(GenerationWorker { context, settings, stats, submissions, view })
@@ -64,7 +74,7 @@ impl GenerationWorker {
         let ModelFront::Lm(front) = &*front else {
             return Err(Fault::invalid("model", format!("model `{name}` does not generate")));
         };
-        let reserved = check(&job, front, &self.settings, name)?;
+        let limit = check(&job, front, &self.settings, name)?;
         handle.work_comes(self.busy(), shared.clock.now());
         if !self.stats.admit(self.settings.queue.max(1)) {
             shared.metrics.refused(name, Op::Generate, "queue_full");
@@ -78,11 +88,11 @@ impl GenerationWorker {
             op: Op::Generate,
             lane: Lane::Clips,
             client: caller.client,
-            cost: reserved as u64,
+            cost: (job.prompt.len() + job.max_tokens.min(limit)) as u64,
         };
         let live = Live::open(shared, &self.stats, request, deadline, sink, now);
         let (id, cancel) = (live.id, live.cancel.clone());
-        match self.submissions.try_send(Box::new(Waiting { live, job, reserved })) {
+        match self.submissions.try_send(Box::new(Sequence::new(live, job, limit))) {
             Ok(()) => {}
             // The request comes back and ends as it is dropped here; the caller gets this fault instead.
             Err(TrySendError::Full(_)) => return Err(self.queue_full()),
@@ -128,8 +138,7 @@ impl GenerationWorker {
     }
 }
 
-/// Refuses what can never be served; gives the tokens it may take of the KV budget. An answer is as long as the context
-/// and the pool allow, at most.
+/// Refuses what can never be served; gives the longest answer that context and pool allow.
 fn check(job: &GenerateJob, front: &LmFront, settings: &GenerationSettings, model: &str) -> Result<usize, Fault> {
     let prompt = job.prompt.len();
     if prompt == 0 {
@@ -139,17 +148,19 @@ fn check(job: &GenerateJob, front: &LmFront, settings: &GenerationSettings, mode
         let message = format!("token id {id} is not below the vocabulary of {}", front.config.vocab);
         return Err(Fault::invalid("prompt", message));
     }
+    let too_long = |message: String, hint: &str| Fault::new(ErrorKind::TooLong, message).param("prompt").hint(hint);
     let context = settings.context_tokens.min(front.config.context);
     if prompt >= context {
         let message = format!("the prompt has {prompt} tokens; model `{model}` takes {context} with its answer");
-        return Err(Fault::new(ErrorKind::TooLong, message).param("prompt").hint("shorten the prompt"));
+        return Err(too_long(message, "shorten the prompt"));
     }
-    let pool = settings.kv_tokens;
-    if prompt >= pool {
+    let (pool, start) = (settings.kv_tokens, prompt + job.max_tokens.min(settings.kv_reserve).max(1));
+    if start > pool {
         let message = format!(
-            "the prompt has {prompt} tokens; the KV pool of model `{model}` holds {pool} (generation.kv_tokens)"
+            "the prompt has {prompt} tokens and needs {start} of the KV pool to start; that of model `{model}` holds \
+             {pool} (generation.kv_tokens)"
         );
-        return Err(Fault::new(ErrorKind::TooLong, message).param("prompt").hint("shorten it, or raise the pool"));
+        return Err(too_long(message, "shorten the prompt or the answer, or raise the pool"));
     }
-    Ok(prompt.saturating_add(job.max_tokens).min(context).min(pool))
+    Ok(context.min(pool) - prompt)
 }

@@ -2,7 +2,13 @@
 //!
 //! One thread owns the weights, the KV slots, the queue and every running sequence. Each iteration it drops what nobody
 //! wants any more, lets waiting requests into free slots (first come, first served), plans rows ([`plan`], pure), runs
-//! one ragged forward pass with the device to itself, and commits tokens. Doors hold a [`GenerationWorker`].
+//! one ragged forward pass with the device to itself, and commits tokens: one per sequence, or several where a verify
+//! window was right ([`draft`]). Doors hold a [`GenerationWorker`].
+//!
+//! KV: a sequence is admitted when its prompt and a part of its answer (`generation.kv_reserve`) fit the budget. Answers
+//! may grow beyond: when the budget runs out the youngest sequence loses its slot, waits first in line and reads its
+//! tokens again; its text goes on where it was. Idle slots keep their tokens for requests that begin alike ([`slots`],
+//! pure), as long as nobody needs the room.
 //!
 //! Channel: admitted requests to the thread. Admission (`generation.queue`) bounds it, so it never fills up; an idle
 //! worker sleeps on it. Cancellation is a flag that each iteration looks at, so it needs no message: while anything is
@@ -11,11 +17,15 @@
 //! Failure: a forward pass that fails or panics is run again for each of its sequences alone; those that fail alone end
 //! with a fault, the others go on as if nothing had happened. A slot is empty before it is used again.
 
+mod admit;
 mod commit;
 mod door;
+pub mod draft;
+mod pass;
 pub mod plan;
 mod rates;
 mod sequence;
+mod slots;
 mod step;
 mod thread;
 mod view;

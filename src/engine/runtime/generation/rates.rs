@@ -1,5 +1,6 @@
 //! Tokens per second over the last seconds.
 
+use super::draft::StepCost;
 use crate::engine::scheduler::Micros;
 use std::collections::VecDeque;
 
@@ -12,9 +13,7 @@ const KEPT: usize = 1_024;
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     ended: Micros,
-    took: Micros,
-    decoded: usize,
-    prefilled: usize,
+    cost: StepCost,
 }
 
 /// The last iterations.
@@ -24,11 +23,12 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    pub(super) fn note(&mut self, ended: Micros, took: Micros, decoded: usize, prefilled: usize) {
+    /// A pass ended now.
+    pub(super) fn passed(&mut self, ended: Micros, cost: StepCost) {
         if self.samples.len() == KEPT {
             self.samples.pop_front();
         }
-        self.samples.push_back(Sample { ended, took, decoded, prefilled });
+        self.samples.push_back(Sample { ended, cost });
         while self.samples.front().is_some_and(|s| ended - s.ended > WINDOW) {
             self.samples.pop_front();
         }
@@ -39,19 +39,19 @@ impl Rates {
         self.samples.clear();
     }
 
-    /// Decode rows per second of the iterations that had any.
+    /// Answer tokens per second of the iterations that had any.
     pub(super) fn decode(&self) -> Option<f64> {
-        self.rate(|s| s.decoded)
+        self.rate(|s| s.cost.committed)
     }
 
     /// Prompt tokens per second of the iterations that had any.
     pub(super) fn prefill(&self) -> Option<f64> {
-        self.rate(|s| s.prefilled)
+        self.rate(|s| s.cost.prefill_rows)
     }
 
     fn rate(&self, count: impl Fn(&Sample) -> usize) -> Option<f64> {
         let with = self.samples.iter().filter(|s| count(s) > 0);
-        let (tokens, time) = with.fold((0, 0.0), |(n, t), s| (n + count(s), t + s.took.as_secs()));
+        let (tokens, time) = with.fold((0, 0.0), |(n, t), s| (n + count(s), t + s.cost.took.as_secs()));
         (time > 0.0).then(|| tokens as f64 / time)
     }
 }
@@ -64,10 +64,17 @@ mod tests {
     fn rates_are_of_the_window_and_absent_without_work() {
         let mut rates = Rates::default();
         assert_eq!((rates.decode(), rates.prefill()), (None, None));
-        rates.note(Micros(100_000), Micros(100_000), 4, 0);
-        rates.note(Micros(300_000), Micros(200_000), 0, 50);
+        let pass = |took, committed, prefill_rows| StepCost {
+            decode_rows: 2,
+            draft_rows: 4,
+            prefill_rows,
+            committed,
+            took: Micros(took),
+        };
+        rates.passed(Micros(100_000), pass(100_000, 4, 0));
+        rates.passed(Micros(300_000), pass(200_000, 0, 50));
         assert_eq!((rates.decode(), rates.prefill()), (Some(40.0), Some(250.0)));
-        rates.note(Micros(9_000_000), Micros(500_000), 1, 0);
+        rates.passed(Micros(9_000_000), pass(500_000, 1, 0));
         assert_eq!((rates.decode(), rates.prefill()), (Some(2.0), None));
         rates.clear();
         assert_eq!(rates.decode(), None);

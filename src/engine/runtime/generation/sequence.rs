@@ -1,5 +1,6 @@
-//! One request in a slot.
+//! One request on its way: it waits for a slot, holds one, may lose it to others and take one again.
 
+use super::draft::Verified;
 use super::plan::PlanSequence;
 use crate::control::snapshot::ActiveSequence;
 use crate::engine::models::sampler::Sampler;
@@ -7,15 +8,6 @@ use crate::engine::models::stream_text::StreamText;
 use crate::engine::runtime::job::{GenerateJob, GenerationEvent, GenerationTimes, TokenLogprob};
 use crate::engine::runtime::{Live, RequestId};
 use crate::engine::scheduler::Micros;
-
-/// An admitted request that waits for a slot.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub live: Live<GenerationEvent>,
-    pub job: GenerateJob,
-    /// Prompt and longest answer: what it takes of the KV budget.
-    pub reserved: usize,
-}
 
 /// A token whose text is not out yet.
 #[derive(Debug)]
@@ -26,96 +18,136 @@ pub(super) struct HeldToken {
     pub logprob: Option<TokenLogprob>,
 }
 
-/// A request that holds a slot.
+/// A request, its prompt and its answer so far.
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub live: Live<GenerationEvent>,
     pub id: RequestId,
-    pub slot: usize,
-    pub reserved: usize,
-    pub prompt: Vec<u32>,
+    /// Prompt and answer.
+    pub tokens: Vec<u32>,
+    pub prompt: usize,
+    /// The first so many tokens are in the KV cache of its slot.
+    pub computed: usize,
+    /// Prompt tokens that the slot held already when it started.
+    pub cached: usize,
+    /// Longest answer.
     pub max_tokens: usize,
     pub ignore_eos: bool,
     pub logprobs: Option<usize>,
     pub sampler: Sampler,
     pub text: StreamText,
     pub held: Vec<HeldToken>,
-    /// Prompt tokens in the KV cache.
-    pub prefilled: usize,
-    /// Tokens of the answer so far, the end token included.
-    pub generated: usize,
-    /// The newest token: the input of the next decode row.
-    pub last: u32,
+    /// Its newest token and drafts behind it, while these are being verified; else empty.
+    pub window: Vec<u32>,
+    /// All windows so far, together.
+    pub verified: Verified,
+    /// Of no meaning while it waits.
+    pub slot: usize,
+    /// What it took of the KV budget when it got its slot.
+    pub reserved: usize,
+    /// Times it lost its slot to older ones.
+    pub preempted: u64,
     /// Iterations since it last had a row.
     pub waited: u64,
-    pub started: Micros,
+    pub started: Option<Micros>,
     pub first_token: Option<Micros>,
 }
 
 impl Sequence {
-    /// Takes a slot at `now`.
-    pub(super) fn start(waiting: Waiting, slot: usize, now: Micros) -> Sequence {
-        let Waiting { mut live, job, reserved } = waiting;
-        live.start(now);
+    /// A request that waits. Its answer has at most `limit` tokens.
+    pub(super) fn new(live: Live<GenerationEvent>, job: GenerateJob, limit: usize) -> Sequence {
         Sequence {
             id: live.id,
             live,
-            slot,
-            reserved,
-            max_tokens: job.max_tokens.min(reserved.saturating_sub(job.prompt.len())),
+            max_tokens: job.max_tokens.min(limit),
             ignore_eos: job.ignore_eos,
             logprobs: job.logprobs,
             sampler: Sampler::new(job.sampling, &job.prompt),
             text: StreamText::new(&job.stop),
             held: Vec::new(),
-            prefilled: 0,
-            generated: 0,
-            last: 0,
+            window: Vec::new(),
+            verified: Verified::default(),
+            computed: 0,
+            cached: 0,
+            slot: 0,
+            reserved: 0,
+            preempted: 0,
             waited: 0,
-            started: now,
+            started: None,
             first_token: None,
-            prompt: job.prompt,
+            prompt: job.prompt.len(),
+            tokens: job.prompt,
         }
     }
 
+    /// Takes a slot at `now`, whose cache holds its first `reused` tokens.
+    pub(super) fn take(&mut self, slot: usize, reused: usize, reserved: usize, now: Micros) {
+        if self.started.is_none() {
+            self.started = Some(now);
+            self.cached = reused;
+            self.live.start(now);
+        }
+        (self.slot, self.computed, self.reserved, self.waited) = (slot, reused, reserved, 0);
+    }
+
+    /// Tokens of the answer so far, the end token included.
+    pub(super) fn generated(&self) -> usize {
+        self.tokens.len() - self.prompt
+    }
+
+    /// KV tokens to start with: what it knows, and of the rest of its answer at most `reserve`.
+    pub(super) fn need(&self, reserve: usize) -> usize {
+        self.tokens.len() + (self.max_tokens - self.generated().min(self.max_tokens)).min(reserve)
+    }
+
+    /// Whether its next row continues its answer; else it still reads.
+    pub(super) fn decodes(&self) -> bool {
+        self.generated() > 0 && self.computed + 1 == self.tokens.len()
+    }
+
+    /// Drafts that it could use now.
+    pub(super) fn most_drafts(&self) -> usize {
+        if self.decodes() { self.max_tokens.saturating_sub(self.generated() + 1) } else { 0 }
+    }
+
     pub(super) fn planned(&self) -> PlanSequence {
-        PlanSequence { prompt_left: self.prompt.len() - self.prefilled, waited: self.waited }
-    }
-
-    /// Position of the next decode row, whose input is the newest token.
-    pub(super) fn decode_position(&self) -> usize {
-        self.prompt.len() + self.generated.saturating_sub(1)
-    }
-
-    /// Tokens it has in the KV cache.
-    pub(super) fn kv_tokens(&self) -> usize {
-        self.prefilled + self.generated.saturating_sub(1)
+        PlanSequence {
+            left: self.tokens.len() - self.computed,
+            decodes: self.decodes(),
+            drafts: self.window.len().saturating_sub(1),
+            waited: self.waited,
+        }
     }
 
     /// How much of it is done, 0..=1, by its longest possible answer.
     pub(super) fn done_ratio(&self) -> f64 {
-        (self.prefilled + self.generated) as f64 / (self.prompt.len() + self.max_tokens).max(1) as f64
+        let done = self.computed.min(self.prompt) + self.generated();
+        done as f64 / (self.prompt + self.max_tokens).max(1) as f64
     }
 
     pub(super) fn times(&self, now: Micros) -> GenerationTimes {
+        let started = self.started.unwrap_or(now);
         let first = self.first_token.unwrap_or(now);
         GenerationTimes {
             queue_ms: self.live.times(now).queue_ms,
-            prompt_ms: (first - self.started).as_ms(),
+            prompt_ms: (first - started).as_ms(),
             predicted_ms: (now - first).as_ms(),
         }
     }
 
     pub(super) fn view(&self, now: Micros) -> ActiveSequence {
         let decoding = self.first_token.map(|first| (now - first).as_secs());
-        let rate = decoding.filter(|s| *s > 0.0 && self.generated > 1).map(|s| (self.generated - 1) as f64 / s);
+        let generated = self.generated();
+        let rate = decoding.filter(|s| *s > 0.0 && generated > 1).map(|s| (generated - 1) as f64 / s);
         ActiveSequence {
             request: self.id.to_string(),
             slot: self.slot as u64,
-            prompt_tokens: self.prompt.len() as u64,
-            prefilled_tokens: self.prefilled as u64,
-            generated_tokens: self.generated as u64,
+            prompt_tokens: self.prompt as u64,
+            prefilled_tokens: self.computed.min(self.prompt) as u64,
+            cached_tokens: self.cached as u64,
+            generated_tokens: generated as u64,
             max_tokens: self.max_tokens as u64,
+            preempted: self.preempted,
             tokens_per_s: rate,
         }
     }

@@ -1,6 +1,7 @@
 //! The thread of a generation worker.
 
-use super::sequence::Waiting;
+use super::draft::Drafter;
+use super::sequence::Sequence;
 use super::step::Generator;
 use super::view::GenerationView;
 use crate::engine::models::gguf::Vocabulary;
@@ -19,7 +20,8 @@ pub(super) fn run(
     settings: GenerationSettings,
     stats: &Arc<OpStats>,
     view: &ArcSwap<GenerationView>,
-    inbox: &Receiver<Box<Waiting>>,
+    inbox: &Receiver<Box<Sequence>>,
+    drafter: Box<dyn Drafter>,
     load: impl FnOnce() -> Result<LoadedModel, ModelError>,
 ) {
     let loaded = catch_unwind(AssertUnwindSafe(load))
@@ -29,7 +31,7 @@ pub(super) fn run(
         Err(why) => return context.loaded(LoadState::Failed { why }),
     };
     let ready = LoadState::Ready { front, weights_bytes: model.weights_bytes(), kv_bytes: Some(model.kv_bytes()) };
-    let mut generator = Generator::new(context.clone(), settings, stats.clone(), model, vocabulary, end_ids);
+    let mut generator = Generator::new(context.clone(), settings, stats.clone(), model, drafter, vocabulary, end_ids);
     view.store(Arc::new(generator.view()));
     context.loaded(ready);
     // Iterations contain the model's panics; this contains our own. Requests that it drops end with a fault, and the
@@ -42,15 +44,15 @@ pub(super) fn run(
     }
 }
 
-fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Receiver<Box<Waiting>>) {
+fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Receiver<Box<Sequence>>) {
     loop {
         if generator.idle() {
             // Nothing to do: sleep until a request comes; an error means that the door is gone.
-            let Ok(waiting) = inbox.recv() else { return };
-            generator.submit(*waiting);
+            let Ok(sequence) = inbox.recv() else { return };
+            generator.submit(*sequence);
         }
-        while let Ok(waiting) = inbox.try_recv() {
-            generator.submit(*waiting);
+        while let Ok(sequence) = inbox.try_recv() {
+            generator.submit(*sequence);
         }
         generator.iterate();
         view.store(Arc::new(generator.view()));

@@ -10,13 +10,19 @@ use crate::engine::runtime::stats::OpStats;
 pub(in crate::engine::runtime) struct GenerationView {
     pub slots: usize,
     pub active: Vec<ActiveSequence>,
+    /// Tokens of running sequences in the KV cache.
     pub kv_used: usize,
+    /// Tokens that idle slots keep for requests that begin alike; they go when the room is needed.
+    pub kv_cached: usize,
     pub kv_capacity: usize,
     pub decode_tokens_per_s: Option<f64>,
     pub prefill_tokens_per_s: Option<f64>,
     pub iterations: u64,
     pub prompt_tokens: u64,
     pub generated_tokens: u64,
+    pub cached_tokens: u64,
+    pub preemptions: u64,
+    pub failed_rewinds: u64,
     /// In order; all wait for the same thing.
     pub waiting: Vec<RequestId>,
     /// What the first one waits for.
@@ -53,12 +59,16 @@ impl GenerationView {
             queued: stats.waiting() as u64,
             max_queue: max_queue as u64,
             kv_used_tokens: self.kv_used as u64,
+            kv_cached_tokens: self.kv_cached as u64,
             kv_capacity_tokens: self.kv_capacity as u64,
             decode_tokens_per_s: self.decode_tokens_per_s,
             prefill_tokens_per_s: self.prefill_tokens_per_s,
             iterations: self.iterations,
             prompt_tokens: self.prompt_tokens,
             generated_tokens: self.generated_tokens,
+            cached_tokens: self.cached_tokens,
+            preemptions: self.preemptions,
+            failed_rewinds: self.failed_rewinds,
             latency: stats.latency(),
             counters: stats.counters(),
         }

@@ -1,0 +1,149 @@
+//! Who has a slot: requests come in, lose their slot to older ones when the KV budget runs out, and leave.
+
+use super::plan::to_preempt;
+use super::sequence::Sequence;
+use super::step::Generator;
+use crate::control::{Fault, WaitCode};
+use crate::engine::runtime::job::{FinishReason, GenerationEvent};
+use crate::engine::runtime::shared::draining_fault;
+use crate::engine::scheduler::Micros;
+
+impl Generator {
+    /// Ends requests that were cancelled, are past their deadline or have lost their reader, and what a drain does not
+    /// let start.
+    pub(super) fn sweep(&mut self) {
+        let now = self.now();
+        let draining = self.context.shared.is_draining();
+        for i in (0..self.queue.len()).rev() {
+            let waiting = &mut self.queue[i];
+            let refused = draining && waiting.started.is_none();
+            let wanted = if refused { Err(draining_fault()) } else { waiting.live.wanted(now) };
+            if let Err(fault) = wanted
+                && let Some(waiting) = self.queue.remove(i)
+            {
+                self.close(waiting, Err(fault), now);
+            }
+        }
+        for i in (0..self.active.len()).rev() {
+            if let Err(fault) = self.active[i].live.wanted(now) {
+                self.end(i, Err(fault), now);
+            }
+        }
+    }
+
+    /// Gives free slots to the first in the queue while the KV budget has room. Nobody overtakes.
+    pub(super) fn admit(&mut self) {
+        let now = self.now();
+        while let Some(first) = self.queue.front() {
+            let need = first.need(self.settings.kv_reserve);
+            if self.blocked(need).is_some() {
+                return;
+            }
+            let Some(mut sequence) = self.queue.pop_front() else { return };
+            if sequence.max_tokens == 0 {
+                sequence.take(0, 0, 0, now);
+                self.close(sequence, Ok(FinishReason::Length), now);
+                continue;
+            }
+            let Some(place) = self.slots.take(&sequence.tokens) else {
+                self.queue.push_front(sequence);
+                return;
+            };
+            // What the slot held beyond the common start is forgotten.
+            let reused = if self.rewind(place.slot, place.reused) { place.reused } else { 0 };
+            let first_time = sequence.started.is_none();
+            sequence.take(place.slot, reused, need, now);
+            if first_time {
+                self.metrics.cached_tokens.inc_by(reused as u64);
+                self.cached_tokens += reused as u64;
+            }
+            let at = self.active.partition_point(|s| s.id < sequence.id);
+            self.active.insert(at, sequence);
+        }
+    }
+
+    /// What keeps a request that needs `need` tokens from starting now.
+    pub(super) fn blocked(&self, need: usize) -> Option<WaitCode> {
+        let taken: usize = self.active.iter().map(|s| s.reserved.max(s.computed + 1)).sum();
+        if !self.slots.any_free() {
+            Some(WaitCode::SlotsFull)
+        } else if taken + need > self.settings.kv_tokens && !self.active.is_empty() {
+            Some(WaitCode::KvFull)
+        } else {
+            None
+        }
+    }
+
+    /// Makes room for a row of each sequence: answers may grow beyond what was reserved for them. The youngest lose
+    /// their slots; they keep their text, wait first in line, and read their tokens again.
+    pub(super) fn preempt(&mut self) {
+        let held: Vec<usize> = self.active.iter().map(|s| s.computed).collect();
+        for _ in 0..to_preempt(&held, self.settings.kv_tokens) {
+            let Some(mut sequence) = self.active.pop() else { return };
+            self.slots.give_back(sequence.slot, self.kept(&sequence));
+            sequence.computed = 0;
+            sequence.preempted += 1;
+            self.metrics.preempted.inc();
+            self.preemptions += 1;
+            let at = self.queue.partition_point(|s| s.id < sequence.id);
+            self.queue.insert(at, sequence);
+        }
+    }
+
+    /// Forgets what idle slots hold beyond the room that running sequences and `rows` more leave.
+    pub(super) fn evict(&mut self, rows: usize) {
+        let used: usize = self.active.iter().map(|s| s.computed).sum();
+        let room = self.settings.kv_tokens.saturating_sub(used + rows);
+        for (slot, len) in self.slots.shrink(room) {
+            if !self.rewind(slot, len) {
+                self.slots.forget(slot);
+            }
+        }
+    }
+
+    /// Rewinds a slot; false when its content is not to be trusted any more: it is read again from the start.
+    pub(super) fn rewind(&mut self, slot: usize, len: usize) -> bool {
+        let Err(error) = self.model.truncate(slot, len) else { return true };
+        tracing::warn!(model = %self.context.handle.name, slot, len, %error, "a KV rewind failed; the slot is read again");
+        self.metrics.failed_rewinds.inc();
+        self.failed_rewinds += 1;
+        false
+    }
+
+    /// What of a sequence may stay in its slot.
+    fn kept(&self, sequence: &Sequence) -> Vec<u32> {
+        if self.settings.prefix_cache { sequence.tokens[..sequence.computed].to_vec() } else { Vec::new() }
+    }
+
+    /// Ends the sequence at `index`: frees its slot, then tells its reader.
+    pub(super) fn end(&mut self, index: usize, end: Result<FinishReason, Fault>, now: Micros) {
+        let sequence = self.active.remove(index);
+        // After a fault of the model's nobody knows what the slot holds.
+        let sound = end.is_ok() || self.model.slot_len(sequence.slot) >= sequence.computed;
+        let kept = if sound { self.kept(&sequence) } else { Vec::new() };
+        let len = kept.len();
+        self.slots.give_back(sequence.slot, kept);
+        if !self.rewind(sequence.slot, len) {
+            self.slots.forget(sequence.slot);
+        }
+        self.close(sequence, end, now);
+    }
+
+    /// Tells a request's reader how it ended.
+    fn close(&mut self, sequence: Sequence, end: Result<FinishReason, Fault>, now: Micros) {
+        self.drafter.ended(sequence.id);
+        match end {
+            Ok(finish) => {
+                let done = GenerationEvent::Done {
+                    finish,
+                    prompt_tokens: sequence.prompt,
+                    cached_tokens: sequence.cached,
+                    completion_tokens: sequence.generated(),
+                    times: sequence.times(now),
+                };
+                sequence.live.done(done, now);
+            }
+            Err(fault) => sequence.live.fail(fault, now),
+        }
+    }
+}

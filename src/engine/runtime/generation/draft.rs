@@ -1,0 +1,78 @@
+//! The seam between the loop and whoever proposes tokens for verify windows.
+
+use crate::engine::runtime::RequestId;
+use crate::engine::scheduler::Micros;
+
+/// What one forward pass cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepCost {
+    /// Sequences that decode: one row each.
+    pub decode_rows: usize,
+    /// Drafts verified behind these.
+    pub draft_rows: usize,
+    /// Rows that read prompts.
+    pub prefill_rows: usize,
+    /// Tokens that the decode rows and drafts added to answers.
+    pub committed: usize,
+    pub took: Micros,
+}
+
+/// What came of a verify window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Drafts that were in the pass.
+    pub drafted: usize,
+    /// Of these, how many the model says itself.
+    pub accepted: usize,
+    /// Tokens added to the answer: the accepted ones, and the model's own behind them unless the answer ended.
+    pub committed: usize,
+    /// Whether the answer ended inside; nothing is known of the drafts beyond.
+    pub stopped: bool,
+}
+
+impl Verified {
+    /// Adds a later window of the same request.
+    pub fn add(&mut self, later: Verified) {
+        self.drafted += later.drafted;
+        self.accepted += later.accepted;
+        self.committed += later.committed;
+        self.stopped |= later.stopped;
+    }
+}
+
+/// A sequence that could use drafts.
+#[derive(Debug, Clone, Copy)]
+pub struct DraftFor<'a> {
+    pub request: RequestId,
+    /// Prompt and committed answer.
+    pub history: &'a [u32],
+    /// Most tokens that could be used.
+    pub most: usize,
+}
+
+/// Proposes tokens, and learns what became of them. Lives on the generation thread: it must be quick, and what it says
+/// decides speed alone, never text.
+pub trait Drafter: Send {
+    /// Tokens that may follow each of `of`, which are all sequences that decode in this iteration; at most `room` in all.
+    /// Beyond that, and beyond what was asked for, they are not used.
+    fn draft(&mut self, of: &[DraftFor<'_>], room: usize) -> Vec<Vec<u32>>;
+    /// A window of this request was verified, and `tokens` were added to its answer; without drafts, by a plain decode
+    /// row.
+    fn verified(&mut self, request: RequestId, outcome: Verified, tokens: &[u32]);
+    /// A pass was measured. Comes after the outcomes of its windows.
+    fn stepped(&mut self, cost: StepCost);
+    /// The request has ended.
+    fn ended(&mut self, request: RequestId);
+}
+
+/// Speculation is off.
+pub struct NoDrafts;
+
+impl Drafter for NoDrafts {
+    fn draft(&mut self, _: &[DraftFor<'_>], _: usize) -> Vec<Vec<u32>> {
+        Vec::new()
+    }
+    fn verified(&mut self, _: RequestId, _: Verified, _: &[u32]) {}
+    fn stepped(&mut self, _: StepCost) {}
+    fn ended(&mut self, _: RequestId) {}
+}
