@@ -4,6 +4,7 @@ use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::{man, pages};
 use crate::control::Snapshot;
+use crate::control::commits::CommitFrame;
 use crate::profile::{ProfileKind, schema};
 use clap::Args;
 use serde_json::Value;
@@ -42,6 +43,7 @@ pub fn run(context: &Context, args: &GenerateArgs) -> CliResult {
 fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("snapshot.json", schemars::schema_for!(Snapshot).to_value()),
+        ("commits.json", schemars::schema_for!(CommitFrame).to_value()),
         ("profile-box.json", schema(ProfileKind::Box)),
         ("profile-model.json", schema(ProfileKind::Model)),
     ]

@@ -4,6 +4,7 @@
 //! the client reads it. Everything that a script may depend on (exit codes, error codes, wait reasons, snapshot
 //! fields) is a public type in this room.
 
+pub mod commits;
 pub mod error;
 pub mod exit;
 pub mod op;

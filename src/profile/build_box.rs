@@ -23,6 +23,7 @@ pub(super) fn build(
         models,
         listen: Listen { http, control: reader.path("listen.control") },
         keys_file: reader.path("keys.file"),
+        receipts_file: reader.path("receipts.file"),
         cpu_threads: reader.count("cpu.threads").and_then(|n| usize::try_from(n).ok()),
         limits: limits(reader),
         console: Console {

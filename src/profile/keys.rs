@@ -224,6 +224,12 @@ pub const BOX: &[Key] = &[
         None,
         "File of keys, one per line: `LABEL RIGHT[,RIGHT] KEY` with rights serve, read, control. Needed beyond loopback.",
     ),
+    key(
+        "receipts.file",
+        Kind::Path,
+        None,
+        "File that gets a JSON line per generation: counts, times and digests, never text. Default: none.",
+    ),
     key("cpu.threads", count(1, 1024), None, "Threads for model work on the CPU. Default: the cores we may use."),
     key("limits.json_bytes", Kind::Bytes { min: 1024, max: 1 << 32 }, Some("4MiB"), "Largest JSON body."),
     key("limits.audio_bytes", Kind::Bytes { min: 1024, max: 1 << 36 }, Some("256MiB"), "Largest audio upload."),

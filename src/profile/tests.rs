@@ -173,12 +173,12 @@ fn values_are_checked_against_each_other() {
     assert_eq!(found[0], "m.yaml:8:11: `language` means nothing for family bert; it is for whisper");
     assert_eq!(found[1], "m.yaml:7:6: `ops`: family bert cannot generate; it can embed and rerank");
     let found = refused(
-        "id: m\nfamily: llama\nfiles: {weights: {sources: ['file:x'], sha256: unpinned}}\ngeneration: {prefill_chunk: 512}\n",
+        "id: m\nfamily: llama\nfiles: {weights: {sources: ['file:x'], sha256: unpinned}}\ngeneration: {prefill_chunk: 4096}\n",
     );
     assert_eq!(
         found,
         [
-            "m.yaml:4:29: `generation.prefill_chunk` is 512 but `generation.iteration_tokens` is 256: a chunk would fit no pass"
+            "m.yaml:4:29: `generation.prefill_chunk` is 4096 but `generation.iteration_tokens` is 2048: a chunk would fit no pass"
         ]
     );
 }

@@ -187,6 +187,8 @@ pub struct BoxProfile {
     pub listen: Listen,
     /// File of keys, one per line: `LABEL RIGHT[,RIGHT…] KEY` with rights `serve`, `read`, `control`.
     pub keys_file: Option<PathBuf>,
+    /// File that gets a line per generation; absent = none.
+    pub receipts_file: Option<PathBuf>,
     /// Threads for CPU model work; absent = the cores this process may use.
     pub cpu_threads: Option<usize>,
     pub limits: Limits,

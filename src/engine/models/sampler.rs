@@ -4,7 +4,7 @@
 //! position: never on how rows were batched or on how many draws came before. So batching and speculation leave
 //! sampled text unchanged.
 //!
-//! Order: penalties → temperature → top-k → top-p → min-p → draw. Greedy (`temperature` 0) is the largest logit after
+//! Order: biases → penalties → temperature → top-k → top-p → min-p → draw. Greedy (`temperature` 0) is the largest logit after
 //! penalties, the lowest id among equals.
 
 use std::collections::HashMap;
@@ -26,6 +26,8 @@ pub struct Sampling {
     pub frequency_penalty: f32,
     /// Divides positive and multiplies negative logits of tokens in prompt or answer; 1 = off.
     pub repetition_penalty: f32,
+    /// Added to the logits of these tokens.
+    pub logit_bias: Vec<(u32, f32)>,
     /// Same seed, same prompt, same settings → same tokens.
     pub seed: u64,
 }
@@ -40,6 +42,7 @@ impl Default for Sampling {
             presence_penalty: 0.0,
             frequency_penalty: 0.0,
             repetition_penalty: 1.0,
+            logit_bias: Vec::new(),
             seed: 0,
         }
     }
@@ -97,8 +100,13 @@ impl Sampler {
         }
     }
 
-    /// The token for absolute position `position`. `logits` are changed by penalties.
+    /// The token for absolute position `position`. `logits` are changed by biases and penalties.
     pub fn choose(&mut self, logits: &mut [f32], position: usize) -> Result<u32, NoChoice> {
+        for &(id, bias) in &self.settings.logit_bias {
+            if let Some(l) = logits.get_mut(id as usize) {
+                *l += bias;
+            }
+        }
         self.penalise(logits);
         let best = argmax(logits).ok_or(NoChoice(logits.len()))?;
         if self.settings.temperature <= 0.0 {
@@ -291,6 +299,15 @@ mod tests {
         let mut s = Sampler::new(Sampling { repetition_penalty: 3.0, ..Sampling::greedy() }, &[0]);
         assert_eq!(s.choose(&mut [2.0, 1.0], 0), Ok(1));
         assert_eq!(s.choose(&mut [-2.0, -4.0], 0), Ok(1));
+    }
+
+    #[test]
+    fn biases_move_the_choice_and_strangers_are_ignored() {
+        let biased =
+            |logit_bias: Vec<(u32, f32)>| choose(Sampling { logit_bias, ..Sampling::greedy() }, &[1.0, 2.0], 0);
+        assert_eq!(biased(vec![(0, 1.5), (9, 5.0)]), 0);
+        assert_eq!(biased(vec![(1, -100.0)]), 0);
+        assert_eq!(biased(vec![(0, 0.5)]), 1);
     }
 
     #[test]

@@ -64,6 +64,13 @@ impl StreamText {
         self.release(free)
     }
 
+    /// Takes one token's bytes that no stop string may end in: all whole characters may be shown.
+    pub fn pass(&mut self, bytes: &[u8]) -> Released {
+        self.decode(bytes);
+        let all = self.held.len();
+        self.release(all)
+    }
+
     /// The end of the stream: everything held comes out. A character that never became whole shows as U+FFFD.
     pub fn finish(&mut self) -> Released {
         if self.stopped {
@@ -164,6 +171,14 @@ mod tests {
     fn a_held_beginning_is_sent_when_it_was_none() {
         assert_eq!(run(&["END"], &[b"EN", b"E", b"ND"]), (vec!["".into(), "EN".into(), "".into(), "".into()], true));
         assert_eq!(run(&["END"], &[b"x EN"]), (vec!["x ".into(), "EN".into()], false));
+    }
+
+    #[test]
+    fn what_may_not_stop_is_shown_and_is_no_part_of_a_later_stop() {
+        let mut s = StreamText::new(&["ab".to_string()]);
+        assert_eq!((s.pass(b"xab").text.as_str(), s.pass(b"a").text.as_str()), ("xab", "a"));
+        assert_eq!(s.push(b"b").text, "b");
+        assert!(s.push(b"cab").stopped);
     }
 
     #[test]

@@ -8,10 +8,11 @@ use super::host::HostFacts;
 use super::job::{
     Caller, EmbedJob, Embedded, GenerateJob, GenerationEvent, RerankJob, Reranked, TranscribeJob, TranscriptEvent,
 };
+use super::receipts::Receipts;
 use super::shared::Shared;
 use super::snapshot::Snapshots;
 use super::ticket::{RequestId, Ticket};
-use super::{DeviceSlot, probe};
+use super::{CommitFeed, DeviceSlot, probe};
 use crate::control::{ErrorKind, Fault, Op, Snapshot};
 use crate::engine::models::{self, LoadedModel, ModelError};
 use crate::profile::{BoxProfile, FileRole, ModelProfile};
@@ -79,7 +80,15 @@ impl Engine {
         loader: Loader,
         describe: fn(&str) -> String,
     ) -> Result<Engine, Fault> {
-        let shared = Arc::new(Shared::new(profile.limits));
+        let mut shared = Shared::new(profile.limits);
+        if let Some(path) = &profile.receipts_file {
+            let opened = Receipts::open(path).map_err(|e| {
+                Fault::new(ErrorKind::Internal, format!("cannot open the file of receipts `{}`: {e}", path.display()))
+                    .hint("set receipts.file to a path that can be written")
+            });
+            shared.receipts = Some(opened?);
+        }
+        let shared = Arc::new(shared);
         let created = unix_ms() / 1_000;
         let models: Vec<Arc<ModelHandle>> =
             profile.models.iter().map(|model| Arc::new(ModelHandle::new(model.clone(), created))).collect();
@@ -213,6 +222,17 @@ impl Engine {
     /// The newest snapshot; taken afresh, with its own sequence number, at most every few milliseconds.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.core.snapshots.get(&self.core)
+    }
+
+    /// Resolves when no request lives.
+    pub async fn idle(&self) {
+        // The sender lives in the registry, which this engine keeps.
+        let _ = self.core.shared.registry.live().wait_for(|live| *live == 0).await;
+    }
+
+    /// Progress of generations from now on.
+    pub fn observe_commits(&self) -> CommitFeed {
+        self.core.shared.commits.observe()
     }
 
     /// Whether new work can be admitted now; the reasons when not (loading, draining, full queues).

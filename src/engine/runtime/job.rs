@@ -68,6 +68,10 @@ pub struct GenerateJob {
     pub sampling: Sampling,
     /// Text that ends the answer; never part of it.
     pub stop: Vec<String>,
+    /// Tokens that end the answer, besides the model's own; never part of its text.
+    pub stop_ids: Vec<u32>,
+    /// So many tokens are generated before anything may end the answer.
+    pub min_tokens: usize,
     /// Go on past the end-of-sequence token.
     pub ignore_eos: bool,
     /// How many alternatives to report per token; `None` = no log-probabilities.

@@ -55,6 +55,11 @@ impl<E> Live<E> {
         Live { id, cancel, deadline, tracker, sink: Some(sink) }
     }
 
+    /// Label of the key that sent it.
+    pub fn client(&self) -> &str {
+        &self.tracker.request.client
+    }
+
     pub fn cost(&self) -> u64 {
         self.tracker.request.cost
     }
@@ -164,7 +169,7 @@ impl<E> Drop for Live<E> {
 }
 
 /// How a request that ended with this fault is counted.
-fn outcome_of(fault: &Fault) -> Outcome {
+pub(in crate::engine::runtime) fn outcome_of(fault: &Fault) -> Outcome {
     match fault.kind {
         ErrorKind::Cancelled | ErrorKind::Draining => Outcome::Cancelled,
         ErrorKind::DeadlinePassed => Outcome::Expired,

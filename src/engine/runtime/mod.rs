@@ -14,6 +14,7 @@
 
 mod batch;
 pub mod clock;
+pub mod commits;
 pub mod device;
 pub mod engine;
 pub mod events;
@@ -24,6 +25,7 @@ pub mod job;
 pub mod live;
 pub mod metrics;
 mod probe;
+pub mod receipts;
 pub mod registry;
 pub mod shared;
 mod snapshot;
@@ -33,6 +35,7 @@ mod tests;
 pub mod ticket;
 
 pub use clock::Clock;
+pub use commits::{CommitFeed, CommitHub};
 pub use device::{DeviceGuard, DeviceSlot};
 pub use engine::{Engine, Loader, ModelFiles};
 pub use events::{EventSink, events};

@@ -1,11 +1,14 @@
 //! What every worker of an engine shares with its doors.
 
 use super::clock::Clock;
+use super::commits::CommitHub;
 use super::metrics::Metrics;
+use super::receipts::Receipts;
 use super::registry::Registry;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::scheduler::Micros;
 use crate::profile::Limits;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One per engine. Everything in it may be used from any thread; nothing in it blocks.
@@ -15,6 +18,10 @@ pub struct Shared {
     pub registry: Registry,
     pub metrics: Metrics,
     pub limits: Limits,
+    /// Progress of generations, for observers.
+    pub commits: Arc<CommitHub>,
+    /// Where generations leave a line each; absent unless the profile names a file.
+    pub receipts: Option<Receipts>,
     draining: AtomicBool,
     stopped: AtomicBool,
 }
@@ -26,6 +33,8 @@ impl Shared {
             registry: Registry::default(),
             metrics: Metrics::default(),
             limits,
+            commits: Arc::new(CommitHub::default()),
+            receipts: None,
             draining: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         }

@@ -111,7 +111,10 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
         models,
         generation,
         requests: requests(core, &places, now),
-        dropped: Dropped::default(),
+        dropped: Dropped {
+            events: core.shared.receipts.as_ref().map_or(0, super::receipts::Receipts::lost),
+            frames: core.shared.commits.dropped(),
+        },
         extra: serde_json::Map::new(),
     }
 }

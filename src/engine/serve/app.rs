@@ -3,6 +3,8 @@
 use super::access::Client;
 use super::body;
 use super::decoding::DecodePool;
+use super::failure::Failure;
+use super::fields;
 use super::intake::Intake;
 use super::keys::Keys;
 use crate::control::{ErrorKind, Fault};
@@ -10,6 +12,7 @@ use crate::engine::runtime::Caller;
 use crate::engine::runtime::Engine;
 use crate::profile::Limits;
 use axum::extract::Request;
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -70,6 +73,14 @@ impl Doors {
                 Err(fault)
             }
         }
+    }
+
+    /// The opening of every JSON route: lets a request in, reads its body and parses it. Gives the object, and the size
+    /// of the body in bytes.
+    pub(super) async fn object(&self, request: Request) -> Result<(Map<String, Value>, usize), Failure> {
+        let request = self.admit(request).await?;
+        let bytes = body::read(request, "limits.json_bytes", self.limits.json_bytes).await?;
+        Ok((fields::parse(&bytes)?, bytes.len()))
     }
 
     /// Whether new work is taken.

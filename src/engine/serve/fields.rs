@@ -86,6 +86,11 @@ impl<'a> Fields<'a> {
         self.get(field).ok_or_else(|| self.missing(field))
     }
 
+    /// The names of its fields.
+    pub(super) fn names(&self) -> Vec<&'a str> {
+        self.map.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name.as_str()).collect()
+    }
+
     pub(super) fn opt_str(&self, field: &str) -> Result<Option<&'a str>, Fault> {
         match self.get(field) {
             None => Ok(None),

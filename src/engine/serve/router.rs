@@ -3,7 +3,7 @@
 use super::access;
 use super::app::App;
 use super::failure;
-use super::http::{audio, chat, completions, control, embeddings, models, probes, requests, rerank};
+use super::http::{audio, chat, commits, completions, control, embeddings, models, probes, requests, rerank};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -33,6 +33,7 @@ pub(super) fn router(app: App) -> Router {
         .route_layer(from_fn(access::require_read));
     let control = Router::new()
         .route("/v1/requests/{id}", delete(requests::cancel))
+        .route("/control/v1/commits", get(commits::commits))
         .route_layer(from_fn(access::require_control));
     Router::new()
         .merge(serve)

@@ -16,6 +16,7 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer};
 
 const MERGES: &str = "tokenizer.ggml.merges";
+const UNKNOWN: &str = "tokenizer.ggml.unknown_token_id";
 const PRE: &str = "tokenizer.ggml.pre";
 
 /// Llama 3's way to cut text into words before merging.
@@ -27,6 +28,8 @@ const QWEN2: &str =
 /// Builds the tokenizer of `vocabulary`. It adds no begin or end tokens by itself; control tokens written in the text
 /// are recognised.
 pub fn build(m: &Metadata, vocabulary: &Vocabulary) -> Result<Tokenizer, ModelError> {
+    // Byte-level tokenizers have no use for it, but a file with a broken one is a damaged file.
+    m.opt_token(UNKNOWN, vocabulary.len())?;
     let mut tokenizer = match vocabulary.scheme {
         Scheme::ByteLevel => byte_level(m, vocabulary)?,
         Scheme::SentencePiece => sentence_piece(m, vocabulary)?,
@@ -106,7 +109,7 @@ fn sentence_piece(m: &Metadata, vocabulary: &Vocabulary) -> Result<Tokenizer, Mo
         .vocab_and_merges(table.into_iter().collect::<Vocab>(), merges)
         .byte_fallback(true)
         .fuse_unk(true);
-    if let Some(id) = m.opt_token("tokenizer.ggml.unknown_token_id", vocabulary.len())? {
+    if let Some(id) = m.opt_token(UNKNOWN, vocabulary.len())? {
         builder = builder.unk_token(vocabulary.written(id).to_string());
     }
     let bpe = builder.build().map_err(|e| m.bad("tokenizer.ggml.tokens", format!("make no tokenizer: {e}")))?;
@@ -206,6 +209,9 @@ mod tests {
         assert!(refuse(tokens()).contains("`tokenizer.ggml.merges` is missing"));
         assert!(refuse(tokens().texts(MERGES, &["a c"])).contains("`tokenizer.ggml.merges` does not fit"));
         assert!(refuse(tokens().texts(MERGES, &["ab"])).contains("expected two parts"));
+        let unknown = || tokens().texts::<&str>(MERGES, &[]);
+        assert!(refuse(unknown().text(UNKNOWN, "a")).contains("`tokenizer.ggml.unknown_token_id`"));
+        assert!(refuse(unknown().u32(UNKNOWN, 2)).contains("`tokenizer.ggml.unknown_token_id`"));
         let odd = tokens().texts::<&str>(MERGES, &[]).text(PRE, "klingon");
         assert!(refuse(odd).contains("`tokenizer.ggml.pre` is `klingon`"));
         assert!(refuse(FileBuilder::new().text("tokenizer.ggml.model", "bert")).contains("`tokenizer.ggml.model`"));

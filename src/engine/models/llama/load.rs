@@ -95,6 +95,7 @@ fn chat_template(
 mod tests {
     use super::*;
     use crate::engine::models::backend::candle::CandleBackend;
+    use crate::engine::models::backend::cpu::CpuBackend;
     use crate::engine::models::gguf::testing::FileBuilder;
     use crate::engine::models::{CausalLm, LmSpan, LogitsFor};
     use candle_core::Device;
@@ -172,12 +173,16 @@ mod tests {
     }
 
     fn load_bytes(data: &[u8]) -> Result<(LmFront, Box<dyn CausalLm>), ModelError> {
+        load_on(data, CandleBackend::new(Device::Cpu))
+    }
+
+    fn load_on<B: Backend>(data: &[u8], backend: B) -> Result<(LmFront, Box<dyn CausalLm>), ModelError> {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("lanekeeper-tiny-{}-{n}.gguf", std::process::id()));
         std::fs::write(&path, data).expect("a writable temp folder");
-        let loaded = load(&path, &settings(), Arc::new(CandleBackend::new(Device::Cpu)));
+        let loaded = load(&path, &settings(), Arc::new(backend));
         std::fs::remove_file(&path).expect("the file is there");
         match loaded? {
             LoadedModel { front: ModelFront::Lm(f), back: ModelBack::Lm(b) } => Ok((f, b)),
@@ -217,6 +222,32 @@ mod tests {
         assert!(close(&clean[0], &again[0]));
         assert!(m.truncate(1, 9).is_err());
         assert_eq!(m.slot_len(1), 3);
+    }
+
+    /// On the CPU a row's bits do not depend on what is computed beside it, nor on what its slot held before: an answer
+    /// behind a kept start, and one out of verify windows, are those of a cold start.
+    #[test]
+    fn a_kept_start_and_a_window_give_the_bits_of_a_cold_start() {
+        let (_, mut m) = load_on(&tiny().build(), CpuBackend::new(2)).expect("loads");
+        let tokens = [2, 3, 4, 5, 6, 7, 8, 9, 10];
+        let cold = m.forward(&[span(0, 0, &tokens, LogitsFor::All)]).expect("runs").remove(0);
+        let bits = |rows: &[f32]| rows.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
+        // Another request's tokens, of which five stay.
+        m.forward(&[span(1, 0, &[2, 3, 4, 5, 6, 11, 11, 11], LogitsFor::None)]).expect("runs");
+        m.truncate(1, 5).expect("rewinds");
+        let warm = m
+            .forward(&[span(2, 0, &[7, 7, 7], LogitsFor::Last), span(1, 5, &tokens[5..], LogitsFor::All)])
+            .expect("runs");
+        assert_eq!(bits(&warm[1]), bits(&cold[5 * VOCAB..]));
+        // A window whose drafts are wrong from the second on, and the right tokens written over them.
+        m.forward(&[span(1, 0, &tokens[..4], LogitsFor::None)]).expect("runs");
+        let window = m.forward(&[span(1, 4, &[6, 7, 11, 11], LogitsFor::All)]).expect("runs").remove(0);
+        assert_eq!(bits(&window[..2 * VOCAB]), bits(&cold[4 * VOCAB..6 * VOCAB]));
+        m.truncate(1, 6).expect("rewinds");
+        for i in 6..tokens.len() {
+            let row = m.forward(&[span(1, i, &tokens[i..=i], LogitsFor::Last)]).expect("runs").remove(0);
+            assert_eq!(bits(&row), bits(&cold[i * VOCAB..(i + 1) * VOCAB]));
+        }
     }
 
     #[test]

@@ -3,10 +3,14 @@
 use super::plan::to_preempt;
 use super::sequence::Sequence;
 use super::step::Generator;
+use crate::control::snapshot::Outcome;
 use crate::control::{Fault, WaitCode};
 use crate::engine::runtime::job::{FinishReason, GenerationEvent};
+use crate::engine::runtime::live::outcome_of;
+use crate::engine::runtime::receipts::Receipt;
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::scheduler::Micros;
+use crate::engine::speculation::commits::Terminal;
 
 impl Generator {
     /// Ends requests that were cancelled, are past their deadline or have lost their reader, and what a drain does not
@@ -54,6 +58,8 @@ impl Generator {
             let first_time = sequence.started.is_none();
             sequence.take(place.slot, reused, need, now);
             if first_time {
+                let hub = &self.context.shared.commits;
+                sequence.observed = Some(hub.start(sequence.id, &self.context.handle.name));
                 self.metrics.cached_tokens.inc_by(reused as u64);
                 self.cached_tokens += reused as u64;
             }
@@ -110,6 +116,19 @@ impl Generator {
         false
     }
 
+    fn receipt(&self, sequence: &Sequence, end: &Result<FinishReason, Fault>, now: Micros) -> Receipt {
+        let (prompt, completion) = sequence.tokens.split_at(sequence.prompt);
+        Receipt {
+            request: sequence.id.to_string(),
+            model: self.context.handle.name.to_string(),
+            client: sequence.live.client().to_string(),
+            outcome: end.as_ref().map_or_else(outcome_of, |_| Outcome::Served).name(),
+            cached_tokens: sequence.cached,
+            preempted: sequence.preempted,
+            ..Receipt::of(prompt, completion, sequence.times(now))
+        }
+    }
+
     /// What of a sequence may stay in its slot.
     fn kept(&self, sequence: &Sequence) -> Vec<u32> {
         if self.settings.prefix_cache { sequence.tokens[..sequence.computed].to_vec() } else { Vec::new() }
@@ -129,9 +148,16 @@ impl Generator {
         self.close(sequence, end, now);
     }
 
-    /// Tells a request's reader how it ended.
-    fn close(&mut self, sequence: Sequence, end: Result<FinishReason, Fault>, now: Micros) {
+    /// Tells a request's observers and its reader how it ended.
+    fn close(&mut self, mut sequence: Sequence, end: Result<FinishReason, Fault>, now: Micros) {
         self.drafter.ended(sequence.id);
+        if let Some(mut observed) = sequence.observed.take() {
+            // It was open until now.
+            let _ = observed.end(if end.is_ok() { Terminal::Finished } else { Terminal::Aborted });
+        }
+        if let Some(receipts) = &self.context.shared.receipts {
+            receipts.send(self.receipt(&sequence, &end, now));
+        }
         match end {
             Ok(finish) => {
                 let done = GenerationEvent::Done {

@@ -62,6 +62,10 @@ impl Sequence {
     fn commit(&mut self, row: &mut [f32], words: &Words<'_>) -> Result<(u32, String, Option<FinishReason>), Fault> {
         // Log-probabilities are the model's own: before penalties.
         let own = self.logprobs.map(|_| row.to_vec());
+        let early = self.generated() < self.min_tokens;
+        if early {
+            self.forbid_ends(row, words);
+        }
         let position = self.tokens.len();
         let id = self
             .sampler
@@ -71,11 +75,12 @@ impl Sequence {
         self.sampler.commit(id);
         self.tokens.push(id);
 
-        if !self.ignore_eos && words.end_ids.contains(&id) {
+        if (!self.ignore_eos && words.end_ids.contains(&id)) || self.stop_ids.contains(&id) {
             return Ok((id, self.text.finish().text, Some(FinishReason::Stop)));
         }
         self.held.push(HeldToken { id, start: self.text.decoded(), logprob });
-        let mut released = self.text.push(words.vocabulary.bytes(id));
+        let bytes = words.vocabulary.bytes(id);
+        let mut released = if early { self.text.pass(bytes) } else { self.text.push(bytes) };
         if released.stopped {
             // Tokens whose text lies behind the cut are not part of the answer.
             let out = self.text.released();
@@ -87,6 +92,16 @@ impl Sequence {
             return Ok((id, released.text, Some(FinishReason::Length)));
         }
         Ok((id, released.text, None))
+    }
+
+    /// Makes every token impossible that would end the answer.
+    fn forbid_ends(&self, row: &mut [f32], words: &Words<'_>) {
+        let own = if self.ignore_eos { &[] } else { words.end_ids };
+        for &id in own.iter().chain(&self.stop_ids) {
+            if let Some(l) = row.get_mut(id as usize) {
+                *l = f32::NEG_INFINITY;
+            }
+        }
     }
 
     /// Sends released text with the tokens whose text it holds; at the end, with all that are left.

@@ -1,6 +1,6 @@
 //! The worker as doors see it: checks, admission, cancellation, and what it shows.
 
-use super::draft::{Drafter, NoDrafts};
+use super::draft::{DraftSource, NoDrafts};
 use super::sequence::Sequence;
 use super::thread;
 use super::view::GenerationView;
@@ -41,7 +41,7 @@ impl GenerationWorker {
     /// The same, with somebody who proposes tokens.
     pub(super) fn start_with(
         context: WorkerContext,
-        drafter: Box<dyn Drafter>,
+        drafter: Box<dyn DraftSource>,
         load: impl FnOnce() -> Result<LoadedModel, ModelError> + Send + 'static,
     ) -> Result<GenerationWorker, Fault> {
         let name = context.handle.name.clone();

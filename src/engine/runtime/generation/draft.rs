@@ -52,7 +52,7 @@ pub struct DraftFor<'a> {
 
 /// Proposes tokens, and learns what became of them. Lives on the generation thread: it must be quick, and what it says
 /// decides speed alone, never text.
-pub trait Drafter: Send {
+pub trait DraftSource: Send {
     /// Tokens that may follow each of `of`, which are all sequences that decode in this iteration; at most `room` in all.
     /// Beyond that, and beyond what was asked for, they are not used.
     fn draft(&mut self, of: &[DraftFor<'_>], room: usize) -> Vec<Vec<u32>>;
@@ -68,7 +68,7 @@ pub trait Drafter: Send {
 /// Speculation is off.
 pub struct NoDrafts;
 
-impl Drafter for NoDrafts {
+impl DraftSource for NoDrafts {
     fn draft(&mut self, _: &[DraftFor<'_>], _: usize) -> Vec<Vec<u32>> {
         Vec::new()
     }

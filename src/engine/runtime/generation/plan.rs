@@ -66,7 +66,7 @@ pub fn plan(sequences: &[PlanSequence], limits: PlanLimits, after_prefill: bool)
     plan.decode_rows = decoding.len();
     budget -= plan.decode_rows;
 
-    let reads = !reading.is_empty() && !(live && after_prefill);
+    let reads = !(reading.is_empty() || (live && after_prefill));
     // Drafts are worth less than prompts that somebody waits for: those keep half of what is left, or a chunk.
     let mut for_drafts = if reads { budget - budget.div_ceil(2).min(limits.prefill_chunk.max(1)) } else { budget };
     for index in decoding {

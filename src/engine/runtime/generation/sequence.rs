@@ -5,6 +5,7 @@ use super::plan::PlanSequence;
 use crate::control::snapshot::ActiveSequence;
 use crate::engine::models::sampler::Sampler;
 use crate::engine::models::stream_text::StreamText;
+use crate::engine::runtime::commits::Observed;
 use crate::engine::runtime::job::{GenerateJob, GenerationEvent, GenerationTimes, TokenLogprob};
 use crate::engine::runtime::{Live, RequestId};
 use crate::engine::scheduler::Micros;
@@ -32,6 +33,8 @@ pub(super) struct Sequence {
     pub cached: usize,
     /// Longest answer.
     pub max_tokens: usize,
+    pub min_tokens: usize,
+    pub stop_ids: Vec<u32>,
     pub ignore_eos: bool,
     pub logprobs: Option<usize>,
     pub sampler: Sampler,
@@ -41,6 +44,8 @@ pub(super) struct Sequence {
     pub window: Vec<u32>,
     /// All windows so far, together.
     pub verified: Verified,
+    /// What observers are told; there once it has had a slot.
+    pub observed: Option<Observed>,
     /// Of no meaning while it waits.
     pub slot: usize,
     /// What it took of the KV budget when it got its slot.
@@ -60,6 +65,8 @@ impl Sequence {
             id: live.id,
             live,
             max_tokens: job.max_tokens.min(limit),
+            min_tokens: job.min_tokens,
+            stop_ids: job.stop_ids,
             ignore_eos: job.ignore_eos,
             logprobs: job.logprobs,
             sampler: Sampler::new(job.sampling, &job.prompt),
@@ -67,6 +74,7 @@ impl Sequence {
             held: Vec::new(),
             window: Vec::new(),
             verified: Verified::default(),
+            observed: None,
             computed: 0,
             cached: 0,
             slot: 0,
@@ -116,6 +124,14 @@ impl Sequence {
             decodes: self.decodes(),
             drafts: self.window.len().saturating_sub(1),
             waited: self.waited,
+        }
+    }
+
+    /// Tells observers of the tokens behind the first `before`.
+    pub(super) fn tell(&mut self, before: usize, now: Micros) {
+        if let (Some(observed), Some(started)) = (&mut self.observed, self.started) {
+            // It is open until the sequence is closed, which is the last thing that happens to it.
+            let _ = observed.commit(&self.tokens[before..], now - started);
         }
     }
 

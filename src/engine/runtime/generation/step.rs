@@ -1,7 +1,7 @@
 //! The state of a generation worker, and one iteration of it.
 
 use super::commit::{Advanced, Words};
-use super::draft::{DraftFor, Drafter, StepCost, Verified};
+use super::draft::{DraftFor, DraftSource, StepCost, Verified};
 use super::pass::{Outcome, forward, of_panic, span};
 use super::plan::{Plan, PlanLimits, PlanSequence, Rows, draft_room, plan};
 use super::rates::Rates;
@@ -29,7 +29,7 @@ pub(super) struct Generator {
     pub stats: Arc<OpStats>,
     pub metrics: GenerationMetrics,
     pub model: Box<dyn CausalLm>,
-    pub drafter: Box<dyn Drafter>,
+    pub drafter: Box<dyn DraftSource>,
     vocabulary: Arc<Vocabulary>,
     /// Tokens that end an answer.
     end_ids: Vec<u32>,
@@ -57,7 +57,7 @@ impl Generator {
         settings: GenerationSettings,
         stats: Arc<OpStats>,
         model: Box<dyn CausalLm>,
-        drafter: Box<dyn Drafter>,
+        drafter: Box<dyn DraftSource>,
         vocabulary: Arc<Vocabulary>,
         end_ids: Vec<u32>,
     ) -> Generator {
@@ -221,6 +221,7 @@ impl Generator {
         let before = sequence.tokens.len();
         let advanced = catch_unwind(AssertUnwindSafe(|| sequence.advance(&mut logits, &words, now)));
         sequence.live.progress(sequence.done_ratio());
+        sequence.tell(before, now);
         let committed = (sequence.tokens.len() - before) as u64;
         self.generated_tokens += committed;
         self.metrics.generated_tokens.inc_by(committed);

@@ -1,6 +1,6 @@
 //! The thread of a generation worker.
 
-use super::draft::Drafter;
+use super::draft::DraftSource;
 use super::sequence::Sequence;
 use super::step::Generator;
 use super::view::GenerationView;
@@ -21,7 +21,7 @@ pub(super) fn run(
     stats: &Arc<OpStats>,
     view: &ArcSwap<GenerationView>,
     inbox: &Receiver<Box<Sequence>>,
-    drafter: Box<dyn Drafter>,
+    drafter: Box<dyn DraftSource>,
     load: impl FnOnce() -> Result<LoadedModel, ModelError>,
 ) {
     let loaded = catch_unwind(AssertUnwindSafe(load))

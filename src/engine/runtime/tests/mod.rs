@@ -47,6 +47,7 @@ fn box_profile(models: Vec<ModelProfile>) -> BoxProfile {
         models,
         listen: Listen { http: ([127, 0, 0, 1], 0).into(), control: None },
         keys_file: None,
+        receipts_file: None,
         cpu_threads: Some(1),
         limits: Limits {
             json_bytes: 1 << 20,

@@ -5,9 +5,8 @@ use crate::control::Fault;
 use crate::engine::models::chat::ChatMessage;
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
-use crate::engine::serve::body;
 use crate::engine::serve::failure::{Failure, clip};
-use crate::engine::serve::fields::{self, Fields, kind};
+use crate::engine::serve::fields::{Fields, kind};
 use crate::engine::serve::http::neutral;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
@@ -132,16 +131,14 @@ pub(crate) async fn chat(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, Failure> {
-    let request = app.admit(request).await?;
-    let bytes = body::read(request, "limits.json_bytes", app.limits.json_bytes).await?;
-    let map = fields::parse(&bytes)?;
+    let (map, bytes) = app.object(request).await?;
     let Ask { model, messages, settings } = Ask::read(&Fields::root(&map))?;
     let lm = generate::model(&app, &model)?;
     let encode = move || {
         let tokens = lm.front().encode_chat(&messages)?;
         Ok((lm, tokens))
     };
-    let (lm, tokens) = app.tokenising(bytes.len(), encode).await?;
+    let (lm, tokens) = app.tokenising(bytes, encode).await?;
     let prompts = vec![("messages".to_string(), tokens)];
     generate::answer(&app, &client, &lm, Kind::Chat, settings, prompts).await
 }

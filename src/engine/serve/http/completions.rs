@@ -5,9 +5,8 @@ use super::texts;
 use crate::control::Fault;
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
-use crate::engine::serve::body;
 use crate::engine::serve::failure::Failure;
-use crate::engine::serve::fields::{self, Fields, kind};
+use crate::engine::serve::fields::{Fields, kind};
 use crate::engine::serve::http::neutral;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
@@ -96,9 +95,7 @@ pub(crate) async fn completions(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, Failure> {
-    let request = app.admit(request).await?;
-    let bytes = body::read(request, "limits.json_bytes", app.limits.json_bytes).await?;
-    let map = fields::parse(&bytes)?;
+    let (map, bytes) = app.object(request).await?;
     let Ask { model, prompts, settings } = Ask::read(&Fields::root(&map))?;
     texts::check_count(&app, "prompt", prompts.len())?;
     let lm = generate::model(&app, &model)?;
@@ -106,7 +103,7 @@ pub(crate) async fn completions(
         let tokens = prompts.into_iter().map(|prompt| encode(&lm, prompt)).collect::<Result<Vec<_>, _>>()?;
         Ok((lm, tokens))
     };
-    let (lm, prompts) = app.tokenising(bytes.len(), encode).await?;
+    let (lm, prompts) = app.tokenising(bytes, encode).await?;
     generate::answer(&app, &client, &lm, Kind::Text, settings, prompts).await
 }
 

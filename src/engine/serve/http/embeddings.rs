@@ -7,8 +7,8 @@ use crate::engine::runtime::{EmbedJob, Embedded};
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::Failure;
-use crate::engine::serve::fields::{self, Fields, kind};
-use crate::engine::serve::{body, timing};
+use crate::engine::serve::fields::{Fields, kind};
+use crate::engine::serve::timing;
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
@@ -82,9 +82,7 @@ pub(crate) async fn embeddings(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, Failure> {
-    let request = app.admit(request).await?;
-    let bytes = body::read(request, "limits.json_bytes", app.limits.json_bytes).await?;
-    let map = fields::parse(&bytes)?;
+    let (map, bytes) = app.object(request).await?;
     let ask = Ask::read(&Fields::root(&map))?;
     texts::check_count(&app, "input", ask.inputs.len())?;
     let handle = app.engine.model_for(&ask.model, Op::Embed)?;
@@ -95,7 +93,7 @@ pub(crate) async fn embeddings(
     let read = move || -> Result<Vec<Tokenised>, Fault> {
         inputs.iter().map(|(name, input)| reader.read(input, name, truncate)).collect()
     };
-    let texts = app.tokenising(bytes.len(), read).await?;
+    let texts = app.tokenising(bytes, read).await?;
     let tokens = texts.iter().map(|text| text.ids.len()).sum();
     let (sequences, truncated): (Vec<_>, Vec<_>) = texts.into_iter().map(|t| (t.ids, t.truncated)).unzip();
 

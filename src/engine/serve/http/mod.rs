@@ -2,6 +2,7 @@
 
 pub(super) mod audio;
 pub(super) mod chat;
+pub(super) mod commits;
 pub(super) mod completions;
 pub(super) mod control;
 pub(super) mod embeddings;

@@ -8,8 +8,8 @@ use crate::engine::runtime::RerankJob;
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::Failure;
-use crate::engine::serve::fields::{self, Fields, kind};
-use crate::engine::serve::{body, timing};
+use crate::engine::serve::fields::{Fields, kind};
+use crate::engine::serve::timing;
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -66,9 +66,7 @@ pub(crate) async fn rerank(
     Extension(client): Extension<Client>,
     request: Request,
 ) -> Result<Response, Failure> {
-    let request = app.admit(request).await?;
-    let bytes = body::read(request, "limits.json_bytes", app.limits.json_bytes).await?;
-    let map = fields::parse(&bytes)?;
+    let (map, bytes) = app.object(request).await?;
     let ask = Ask::read(&Fields::root(&map))?;
     texts::check_count(&app, "documents", ask.documents.len())?;
     let handle = app.engine.model_for(&ask.model, Op::Rerank)?;
@@ -77,7 +75,7 @@ pub(crate) async fn rerank(
 
     let (query, documents, truncate) = (ask.query.clone(), ask.documents.clone(), ask.truncate);
     let read = move || tokenise(&reader, query, documents, truncate, cross_encoder);
-    let (query, documents) = app.tokenising(bytes.len(), read).await?;
+    let (query, documents) = app.tokenising(bytes, read).await?;
     let truncated: Vec<bool> = documents.iter().map(|document| document.truncated).collect();
     // The query is read once per document.
     let tokens = documents.iter().map(|document| query.ids.len() + document.ids.len()).sum();

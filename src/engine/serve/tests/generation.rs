@@ -191,11 +191,50 @@ async fn bad_fields_harm_nobody() {
     for (extra, param) in [
         (json!({"max_tokens": -1}), "max_tokens"),
         (json!({"echo": true, "max_tokens": 0, "logprobs": 1}), "echo"),
-        (json!({"stop_token_ids": [99_999], "min_tokens": 4}), "min_tokens"),
+        (json!({"stop_token_ids": [97 + 5], "min_tokens": 4}), "stop_token_ids[0]"),
+        (json!({"logit_bias": {"97": 1}}), "logit_bias.97"),
         (json!({"n": 0}), "n"),
         (json!({"stop": ""}), "stop"),
     ] {
         assert_eq!(bed.complete(json!("a"), extra).await.error(400)["param"], param);
         assert_eq!(text(&bed.complete(json!("a"), json!({"max_tokens": 1})).await.json()), "b");
     }
+}
+
+/// Reads until `seen` holds so many frames of a kind.
+async fn frames_of(stream: &mut TcpStream, seen: &mut String, kind: &str, count: usize) {
+    let wanted = format!("\"kind\":\"{kind}\"");
+    while seen.matches(&wanted).count() < count {
+        let mut more = [0; 4096];
+        let n = within(stream.read(&mut more)).await.unwrap();
+        assert!(n > 0, "the stream goes on: {seen}");
+        seen.push_str(std::str::from_utf8(&more[..n]).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn observers_get_the_tokens_of_an_answer_as_they_are_committed() {
+    let mut bed = Bed::start().await;
+    let mut observer = bed.connect().await;
+    observer.write_all(b"GET /control/v1/commits HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let mut seen = String::new();
+    while !seen.contains("\r\n\r\n") {
+        let mut more = [0; 4096];
+        let n = within(observer.read(&mut more)).await.unwrap();
+        seen.push_str(std::str::from_utf8(&more[..n]).unwrap());
+    }
+    assert!(seen.starts_with("HTTP/1.1 200"), "{seen}");
+    let value = bed.complete(json!("a"), json!({"max_tokens": 9, "n": 2})).await.json();
+    frames_of(&mut observer, &mut seen, "finished", 2).await;
+    let frames: Vec<Value> =
+        seen.lines().filter_map(|l| l.strip_prefix("data: ")).map(|l| serde_json::from_str(l).unwrap()).collect();
+    let told: usize = frames.iter().filter_map(|f| f["tokens"].as_array()).map(Vec::len).sum();
+    assert_eq!(json!(told), value["usage"]["completion_tokens"]);
+    assert_eq!(frames.iter().filter(|f| f["kind"] == "started").count(), 2);
+    assert!(frames.iter().all(|f| f["model"] == "smollm2-135m" && f["request"].as_str().unwrap().starts_with("req-")));
+    bed.get("/control/v1/commits?model=x").await.error(400);
+    // The observer's stream ends with the engine, however quiet it is.
+    let (_, server) = bed.ends().drain();
+    within(server).await.unwrap();
+    while within(observer.read(&mut [0; 4096])).await.unwrap() > 0 {}
 }

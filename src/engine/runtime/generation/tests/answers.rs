@@ -39,6 +39,29 @@ async fn an_end_token_stops_unless_ignored_and_is_not_text() {
 }
 
 #[tokio::test]
+async fn stop_tokens_end_an_answer_but_not_before_its_least_length() {
+    let bench = Bench::start(SETTINGS).await;
+    let (tokens, _) = expected(&[2, 3], 10);
+    let first = tokens.iter().position(|t| *t == tokens[4]).expect("it is there");
+    let mut asked = job(&[2, 3], 10);
+    asked.stop_ids = vec![tokens[4]];
+    let answer = bench.run(asked).await;
+    assert_eq!(answer.tokens, tokens[..first]);
+    assert_eq!(answer.end, Some(Ok((FinishReason::Stop, 2, first + 1))));
+    // The model wants to end at once, and its own end is no text.
+    let mut asked = job(&[9], 8);
+    (asked.ignore_eos, asked.min_tokens) = (false, 4);
+    let answer = bench.run(asked).await;
+    assert!(matches!(answer.end, Some(Ok((_, 1, 4..)))), "{answer:?}");
+    assert!(!answer.tokens[..4].contains(&END));
+    // Nor does a stop string end it early.
+    let mut asked = job(&[2, 3], 10);
+    (asked.min_tokens, asked.stop) = (6, ('a'..='z').map(String::from).collect());
+    let answer = bench.run(asked).await;
+    assert_eq!((answer.text.len(), answer.end), (6, Some(Ok((FinishReason::Stop, 2, 7)))));
+}
+
+#[tokio::test]
 async fn stop_strings_cut_and_held_text_comes_out_at_the_end() {
     let bench = Bench::start(SETTINGS).await;
     let prompt = [2, 3, 4];

@@ -7,7 +7,7 @@ mod rounds;
 mod windows;
 
 use super::door::GenerationWorker;
-use super::draft::{Drafter, NoDrafts};
+use super::draft::{DraftSource, NoDrafts};
 use crate::control::snapshot::Generation;
 use crate::control::{Fault, Op};
 use crate::engine::models::testing::{END, FakeLm, Gate, Probe, front, hashed};
@@ -55,11 +55,11 @@ impl Bench {
         bench
     }
 
-    async fn drafting(settings: GenerationSettings, drafter: impl Drafter + 'static) -> Bench {
+    async fn drafting(settings: GenerationSettings, drafter: impl DraftSource + 'static) -> Bench {
         Bench::with(settings, Box::new(drafter), 60.0).await
     }
 
-    async fn with(settings: GenerationSettings, drafter: Box<dyn Drafter>, stall_s: f64) -> Bench {
+    async fn with(settings: GenerationSettings, drafter: Box<dyn DraftSource>, stall_s: f64) -> Bench {
         let profile = ModelProfile {
             id: "fake".into(),
             family: Family::Llama,
@@ -150,6 +150,8 @@ fn job(prompt: &[u32], max_tokens: usize) -> GenerateJob {
         max_tokens,
         sampling: Sampling::greedy(),
         stop: Vec::new(),
+        stop_ids: Vec::new(),
+        min_tokens: 0,
         ignore_eos: true,
         logprobs: None,
     }

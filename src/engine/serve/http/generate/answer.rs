@@ -26,9 +26,9 @@ pub(super) async fn whole(head: Head, mut run: Run) -> Result<Response, Failure>
                 choice.text.push_str(&text);
                 choice.logprobs.extend(logprobs);
             }
-            GenerationEvent::Done { finish, completion_tokens, times, .. } => {
+            GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, .. } => {
                 choice.finish = Some(finish);
-                totals.add(completion_tokens, times);
+                totals.add(run.accounts(index).then_some(cached_tokens), completion_tokens, times);
             }
         }
     }
@@ -75,7 +75,11 @@ mod tests {
         assert_eq!(value["object"], "chat.completion");
         assert_eq!(value["choices"][0]["message"], json!({"role": "assistant", "content": "Hello", "refusal": null}));
         assert_eq!(value["choices"][0]["finish_reason"], "stop");
-        assert_eq!(value["usage"], json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}));
+        assert_eq!(
+            value["usage"],
+            json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7,
+                   "prompt_tokens_details": {"cached_tokens": 2}})
+        );
         assert_eq!(value["timings"]["predicted_per_second"], 50.0);
     }
 

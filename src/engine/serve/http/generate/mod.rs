@@ -28,8 +28,9 @@ use std::sync::Arc;
 pub(super) struct Lm {
     front: Arc<ModelFront>,
     model: String,
-    /// Longest sequence, prompt and answer, in tokens.
-    context: usize,
+    /// Longest sequence, prompt and answer, in tokens, and what bounds it.
+    room: usize,
+    bound: &'static str,
     default_max_tokens: usize,
 }
 
@@ -41,7 +42,10 @@ impl Lm {
             return Err(Fault::invalid("model", format!("model `{model}` does not generate text")));
         };
         let context = generation.context_tokens.min(lm.config.context);
-        Ok(Lm { model, context, default_max_tokens: generation.default_max_tokens, front })
+        let pool = generation.kv_tokens;
+        let (room, bound) =
+            if pool < context { (pool, "KV pool (generation.kv_tokens)") } else { (context, "context") };
+        Ok(Lm { model, room, bound, default_max_tokens: generation.default_max_tokens, front })
     }
 
     pub(super) fn front(&self) -> &LmFront {
@@ -54,27 +58,26 @@ impl Lm {
 
     /// How many tokens may be generated after a prompt of `prompt` tokens: what was asked for, or what fits of the
     /// default. What cannot fit is refused with both numbers.
-    fn budget(&self, prompt: usize, asked: Option<usize>, param: &str) -> Result<usize, Fault> {
-        let Lm { model, context, .. } = self;
+    fn budget(&self, prompt: usize, settings: &Settings, param: &str) -> Result<usize, Fault> {
+        let Lm { model, room, bound, .. } = self;
         let too_long = |message: String| Fault::new(ErrorKind::TooLong, message).param(param);
         if prompt == 0 {
             return Err(
                 Fault::invalid(param, format!("`{param}` is empty: there is nothing to continue")).code("empty_input")
             );
         }
-        if prompt >= *context {
-            return Err(too_long(format!(
-                "`{param}` has {prompt} tokens, the context of `{model}` is {context} tokens"
-            ))
-            .hint("shorten the prompt: at least one token must be left for the answer"));
+        if prompt >= *room {
+            return Err(too_long(format!("`{param}` has {prompt} tokens, the {bound} of `{model}` is {room} tokens"))
+                .hint("shorten the prompt: at least one token must be left for the answer"));
         }
-        match asked {
-            Some(asked) if prompt + asked > *context => Err(too_long(format!(
-                "`{param}` has {prompt} tokens and {asked} more are asked for, the context of `{model}` is {context} tokens"
+        let left = room - prompt;
+        match settings.max_tokens.or(Some(settings.min_tokens).filter(|least| *least > left)) {
+            Some(asked) if asked > left => Err(too_long(format!(
+                "`{param}` has {prompt} tokens and {asked} more are asked for, the {bound} of `{model}` is {room} tokens"
             ))
-            .hint(format!("ask for at most {} tokens, or shorten the prompt", context - prompt))),
+            .hint(format!("ask for at most {left} tokens, or shorten the prompt"))),
             Some(asked) => Ok(asked),
-            None => Ok(self.default_max_tokens.clamp(1, context - prompt)),
+            None => Ok(self.default_max_tokens.max(settings.min_tokens).clamp(1, left)),
         }
     }
 }
@@ -96,6 +99,7 @@ pub(super) async fn answer(
     settings: Settings,
     prompts: Vec<Prompt>,
 ) -> Result<Response, Failure> {
+    settings.check_ids(lm.front().config.vocab)?;
     let caller = app.caller(client, settings.extensions.deadline_s);
     let mut run = Run::submit(&app.engine, lm, &settings, prompts, &caller)?;
     let head = shape::Head::new(kind, run.id, &lm.model);

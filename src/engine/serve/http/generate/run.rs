@@ -16,6 +16,8 @@ pub(super) struct Run {
     pub(super) choices: usize,
     /// Tokens of all prompts, each counted once however many answers it gets.
     pub(super) prompt_tokens: usize,
+    /// Answers per prompt.
+    n: usize,
     events: SelectAll<BoxStream<'static, Event>>,
 }
 
@@ -31,7 +33,7 @@ impl Run {
         let prompt_tokens = prompts.iter().map(|(_, tokens)| tokens.len()).sum();
         let mut budgets = Vec::with_capacity(prompts.len());
         for (param, tokens) in &prompts {
-            budgets.push(lm.budget(tokens.len(), settings.max_tokens, param)?);
+            budgets.push(lm.budget(tokens.len(), settings, param)?);
         }
         let mut tickets = Vec::with_capacity(prompts.len() * settings.n);
         for ((_, tokens), max_tokens) in prompts.into_iter().zip(budgets) {
@@ -44,22 +46,29 @@ impl Run {
                     max_tokens,
                     sampling,
                     stop: settings.stop.clone(),
+                    stop_ids: settings.stop_ids.clone(),
+                    min_tokens: settings.min_tokens,
                     ignore_eos: settings.ignore_eos,
                     logprobs: settings.logprobs,
                 };
                 tickets.push(engine.generate(&lm.model, job, caller.clone())?);
             }
         }
-        Run::merge(tickets, prompt_tokens)
+        Run::merge(tickets, prompt_tokens, settings.n)
             .ok_or_else(|| Fault::invalid("prompt", "`prompt` is empty: there is nothing to continue"))
     }
 
     /// Merges tickets in the order of their choices; `None` when there are none.
-    pub(super) fn merge(tickets: Vec<Ticket<GenerationEvent>>, prompt_tokens: usize) -> Option<Run> {
+    pub(super) fn merge(tickets: Vec<Ticket<GenerationEvent>>, prompt_tokens: usize, n: usize) -> Option<Run> {
         let id = tickets.first()?.id;
         let choices = tickets.len();
         let events = select_all(tickets.into_iter().enumerate().map(|(choice, ticket)| events(choice, ticket)));
-        Some(Run { id, choices, prompt_tokens, events })
+        Some(Run { id, choices, prompt_tokens, n, events })
+    }
+
+    /// Whether a choice is the one that its prompt is accounted to.
+    pub(super) fn accounts(&self, choice: usize) -> bool {
+        choice.is_multiple_of(self.n)
     }
 
     /// The next event of any choice; `None` once all have ended.
@@ -117,7 +126,7 @@ pub(super) mod tests {
             })
         };
         let tickets = choices.into_iter().enumerate().map(ticket).collect();
-        (Run::merge(tickets, 5).unwrap(), dropped)
+        (Run::merge(tickets, 5, 1).unwrap(), dropped)
     }
 
     #[tokio::test]

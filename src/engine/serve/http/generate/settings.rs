@@ -3,9 +3,11 @@
 
 use crate::control::Fault;
 use crate::engine::runtime::Sampling;
+use crate::engine::serve::failure::clip;
 use crate::engine::serve::fields::{Fields, kind};
 use crate::engine::serve::http::neutral::{empty, empty_text, never, no, one, zero};
 use crate::engine::serve::http::options::Extensions;
+use crate::engine::serve::http::texts;
 use serde_json::Value;
 use std::hash::{BuildHasher, Hasher};
 
@@ -15,6 +17,11 @@ const MAX_N: i64 = 16;
 const MAX_STOPS: usize = 4;
 /// Longest stop text in bytes: text is held back while it may still become one.
 const MAX_STOP_BYTES: usize = 1024;
+/// Most stop tokens, and most biases.
+const MAX_STOP_IDS: usize = 64;
+const MAX_BIASES: usize = 1024;
+/// Largest bias either way: as good as never, and as always.
+const BIAS: std::ops::RangeInclusive<f64> = -100.0..=100.0;
 /// Largest penalty either way.
 const PENALTY: std::ops::RangeInclusive<f64> = -2.0..=2.0;
 
@@ -25,6 +32,10 @@ pub(crate) struct Settings {
     pub(crate) stop: Vec<String>,
     /// `None` = the model's default, or what fits.
     pub(crate) max_tokens: Option<usize>,
+    /// Tokens that end the answer.
+    pub(crate) stop_ids: Vec<u32>,
+    /// So many tokens come before anything ends the answer.
+    pub(crate) min_tokens: usize,
     pub(crate) ignore_eos: bool,
     /// Answers per prompt.
     pub(crate) n: usize,
@@ -39,10 +50,7 @@ pub(crate) struct Settings {
 pub(crate) type Extra = (&'static str, fn(&Value) -> bool);
 
 /// Unsupported on both routes.
-const UNSUPPORTED: [Extra; 21] = [
-    ("logit_bias", empty),
-    ("min_tokens", zero),
-    ("stop_token_ids", empty),
+const UNSUPPORTED: [Extra; 18] = [
     ("bad_words", empty),
     ("allowed_token_ids", empty),
     ("best_of", one),
@@ -77,11 +85,18 @@ impl Settings {
         if !stream && stream_options.is_some() {
             return Err(fields.refuse("stream_options", "needs `stream` to be true"));
         }
+        let max_tokens = length(fields, lengths)?;
+        let min_tokens = fields.opt_int("min_tokens", 0..=i64::from(u32::MAX))?.unwrap_or(0) as usize;
+        if let Some(most) = max_tokens.filter(|most| *most < min_tokens) {
+            return Err(fields.refuse("min_tokens", format_args!("is {min_tokens}, above the length limit of {most}")));
+        }
         let include_usage = stream_options.map_or(Ok(false), |options| options.flag("include_usage"))?;
         Ok(Settings {
             sampling: sampling(fields)?,
             stop: stop(fields)?,
-            max_tokens: length(fields, lengths)?,
+            stop_ids: stop_ids(fields)?,
+            max_tokens,
+            min_tokens,
             ignore_eos: fields.flag("ignore_eos")?,
             n: fields.opt_int("n", 1..=MAX_N)?.unwrap_or(1) as usize,
             stream,
@@ -89,6 +104,24 @@ impl Settings {
             logprobs: None,
             extensions: Extensions::read(fields)?,
         })
+    }
+}
+
+impl Settings {
+    /// Checks the token ids that it names against the model's vocabulary.
+    pub(super) fn check_ids(&self, vocabulary: usize) -> Result<(), Fault> {
+        let refuse = |param: String, id: u32| {
+            let message = format!("`{param}` names token {id}, the model has {vocabulary} tokens");
+            Err(Fault::invalid(param, message))
+        };
+        let beyond = |id: u32| id as usize >= vocabulary;
+        if let Some(at) = self.stop_ids.iter().position(|id| beyond(*id)) {
+            return refuse(format!("stop_token_ids[{at}]"), self.stop_ids[at]);
+        }
+        match self.sampling.logit_bias.iter().find(|(id, _)| beyond(*id)) {
+            Some((id, _)) => refuse(format!("logit_bias.{id}"), *id),
+            None => Ok(()),
+        }
     }
 }
 
@@ -111,6 +144,7 @@ fn sampling(fields: &Fields<'_>) -> Result<Sampling, Fault> {
         presence_penalty: number("presence_penalty", PENALTY, 0.0)?,
         frequency_penalty: number("frequency_penalty", PENALTY, 0.0)?,
         repetition_penalty,
+        logit_bias: logit_bias(fields)?,
         // A negative seed is as good as any: its bits are the seed.
         seed: fields.opt_int("seed", i64::MIN..=i64::MAX)?.map_or_else(any_seed, |seed| seed as u64),
     })
@@ -134,6 +168,35 @@ fn length(fields: &Fields<'_>, names: &[&str]) -> Result<Option<usize>, Fault> {
         }
     }
     Ok(found.map(|(length, _)| length))
+}
+
+/// Biases by token id; JSON has the ids as text.
+fn logit_bias(fields: &Fields<'_>) -> Result<Vec<(u32, f32)>, Fault> {
+    let Some(biases) = fields.opt_object("logit_bias")? else { return Ok(Vec::new()) };
+    let names = biases.names();
+    if names.len() > MAX_BIASES {
+        return Err(fields.refuse("logit_bias", format_args!("has {} entries, the limit is {MAX_BIASES}", names.len())));
+    }
+    let read = |name: &str| {
+        let id = name.parse::<u32>().map_err(|_| {
+            let shown = clip(name, 24);
+            fields
+                .refuse("logit_bias", format_args!("has the key `{shown}`, keys must be token ids"))
+                .code("invalid_type")
+        })?;
+        Ok((id, biases.opt_num(name, BIAS)?.unwrap_or(0.0) as f32))
+    };
+    names.into_iter().map(read).collect()
+}
+
+fn stop_ids(fields: &Fields<'_>) -> Result<Vec<u32>, Fault> {
+    let Some(items) = fields.opt_array("stop_token_ids")? else { return Ok(Vec::new()) };
+    if items.len() > MAX_STOP_IDS {
+        return Err(
+            fields.refuse("stop_token_ids", format_args!("has {} items, the limit is {MAX_STOP_IDS}", items.len()))
+        );
+    }
+    texts::ids(items, "stop_token_ids")
 }
 
 fn stop(fields: &Fields<'_>) -> Result<Vec<String>, Fault> {
@@ -206,15 +269,31 @@ mod tests {
             (json!({"stop": ["a", 1]}), "stop[1]"),
             (json!({"stop": ["a", "b", "c", "d", "e"]}), "stop"),
             (json!({"stop": 1}), "stop"),
-            (json!({"stop_token_ids": [99999], "min_tokens": 4}), "min_tokens"),
-            (json!({"stop_token_ids": [99999]}), "stop_token_ids"),
-            (json!({"logit_bias": {"5": 1}}), "logit_bias"),
+            (json!({"stop_token_ids": [1, -1]}), "stop_token_ids[1]"),
+            (json!({"stop_token_ids": "x"}), "stop_token_ids"),
+            (json!({"stop_token_ids": vec![1; 65]}), "stop_token_ids"),
+            (json!({"min_tokens": 4, "max_tokens": 3}), "min_tokens"),
+            (json!({"min_tokens": -1}), "min_tokens"),
+            (json!({"logit_bias": {"5": 101}}), "logit_bias.5"),
+            (json!({"logit_bias": {"x": 1}}), "logit_bias"),
+            (json!({"logit_bias": [1]}), "logit_bias"),
+            (json!({"best_of": 2}), "best_of"),
             (json!({"stream_options": {"include_usage": true}}), "stream_options"),
             (json!({"stream": true, "stream_options": {"include_usage": 1}}), "stream_options.include_usage"),
         ] {
             let fault = read(body.clone()).unwrap_err();
             assert_eq!(fault.param.as_deref(), Some(param), "{body}: {fault}");
         }
+    }
+
+    #[test]
+    fn token_ids_must_be_the_models() {
+        let settings = read(json!({"stop_token_ids": [1, 96], "logit_bias": {"95": -100, "3": 0.5}})).unwrap();
+        assert_eq!((&settings.stop_ids[..], settings.sampling.logit_bias.len()), (&[1, 96][..], 2));
+        assert!(settings.check_ids(97).is_ok());
+        assert_eq!(settings.check_ids(96).unwrap_err().param.as_deref(), Some("stop_token_ids[1]"));
+        let settings = read(json!({"logit_bias": {"95": 1}})).unwrap();
+        assert_eq!(settings.check_ids(95).unwrap_err().param.as_deref(), Some("logit_bias.95"));
     }
 
     #[test]

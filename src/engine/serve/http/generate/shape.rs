@@ -138,6 +138,8 @@ fn finite(logprob: f32) -> f32 {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Totals {
     pub(super) prompt_tokens: usize,
+    /// Of these, what the KV cache held already.
+    pub(super) cached_tokens: usize,
     pub(super) completion_tokens: usize,
     pub(super) times: GenerationTimes,
 }
@@ -147,8 +149,10 @@ impl Totals {
         Totals { prompt_tokens, ..Totals::default() }
     }
 
-    /// A choice has ended. Choices run side by side: the longest of each time is the request's.
-    pub(super) fn add(&mut self, completion_tokens: usize, times: GenerationTimes) {
+    /// A choice has ended; `cached_tokens` is given for one choice of each prompt. Choices run side by side: the longest
+    /// of each time is the request's.
+    pub(super) fn add(&mut self, cached_tokens: Option<usize>, completion_tokens: usize, times: GenerationTimes) {
+        self.cached_tokens += cached_tokens.unwrap_or(0);
         self.completion_tokens += completion_tokens;
         self.times.queue_ms = self.times.queue_ms.max(times.queue_ms);
         self.times.prompt_ms = self.times.prompt_ms.max(times.prompt_ms);
@@ -160,16 +164,19 @@ impl Totals {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "total_tokens": self.prompt_tokens + self.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
         })
     }
 
     pub(super) fn timings(&self) -> Value {
+        let computed = self.prompt_tokens.saturating_sub(self.cached_tokens);
         let rate = |tokens: usize, ms: f64| (ms > 0.0).then(|| round_ms(tokens as f64 * 1000.0 / ms));
         json!({
             "queue_ms": round_ms(self.times.queue_ms),
-            "prompt_n": self.prompt_tokens,
+            "cache_n": self.cached_tokens,
+            "prompt_n": computed,
             "prompt_ms": round_ms(self.times.prompt_ms),
-            "prompt_per_second": rate(self.prompt_tokens, self.times.prompt_ms),
+            "prompt_per_second": rate(computed, self.times.prompt_ms),
             "predicted_n": self.completion_tokens,
             "predicted_ms": round_ms(self.times.predicted_ms),
             "predicted_per_second": rate(self.completion_tokens, self.times.predicted_ms),
@@ -208,11 +215,16 @@ mod tests {
     #[test]
     fn totals_add_tokens_and_keep_the_longest_times() {
         let mut totals = Totals::new(10);
-        totals.add(4, GenerationTimes { queue_ms: 1.0, prompt_ms: 50.0, predicted_ms: 100.0 });
-        totals.add(6, GenerationTimes { queue_ms: 3.0, prompt_ms: 10.0, predicted_ms: 200.0 });
-        assert_eq!(totals.usage(), json!({"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}));
+        totals.add(Some(2), 4, GenerationTimes { queue_ms: 1.0, prompt_ms: 50.0, predicted_ms: 100.0 });
+        totals.add(None, 6, GenerationTimes { queue_ms: 3.0, prompt_ms: 10.0, predicted_ms: 200.0 });
+        assert_eq!(
+            totals.usage(),
+            json!({"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20,
+                   "prompt_tokens_details": {"cached_tokens": 2}})
+        );
         let timings = totals.timings();
-        assert_eq!((&timings["queue_ms"], &timings["prompt_per_second"]), (&json!(3.0), &json!(200.0)));
+        assert_eq!((&timings["queue_ms"], &timings["prompt_per_second"]), (&json!(3.0), &json!(160.0)));
+        assert_eq!((&timings["prompt_n"], &timings["cache_n"]), (&json!(8), &json!(2)));
         assert_eq!(timings["predicted_per_second"], 50.0);
         assert_eq!(Totals::new(1).timings()["predicted_per_second"], Value::Null, "unknown is not zero");
     }

@@ -88,8 +88,8 @@ impl State {
                 self.offsets[choice] += text.chars().count();
                 self.push(vec![self.head.piece(choice, &text, logprobs)], None);
             }
-            GenerationEvent::Done { finish, completion_tokens, times, .. } => {
-                self.totals.add(completion_tokens, times);
+            GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, .. } => {
+                self.totals.add(self.run.accounts(choice).then_some(cached_tokens), completion_tokens, times);
                 self.left -= 1;
                 let timings = (self.left == 0).then(|| self.totals.timings());
                 self.push(vec![self.head.closing(choice, finish)], timings);
@@ -175,7 +175,11 @@ mod tests {
         assert!(done);
         let last = frames.last().unwrap();
         assert_eq!(last["choices"], json!([]));
-        assert_eq!(last["usage"], json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}));
+        assert_eq!(
+            last["usage"],
+            json!({"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8,
+                   "prompt_tokens_details": {"cached_tokens": 2}})
+        );
         assert_eq!(frames.iter().filter(|f| f["usage"].is_object()).count(), 1);
         assert_eq!(frames[0]["choices"][0]["text"], "Hel", "a plain completion has no role");
     }
