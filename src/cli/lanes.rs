@@ -49,7 +49,7 @@ pub fn run(context: &Context, args: &LanesArgs) -> CliResult {
     show(context, &args.watch, section, |s, out, style| table(&section(s)).write(out, style))
 }
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 18] = [
     Column::left("MODEL"),
     Column::left("OP"),
     Column::left("LANE"),
@@ -57,6 +57,7 @@ const COLUMNS: [Column; 15] = [
     Column::right("COST"),
     Column::right("OLDEST"),
     Column::right("RUNNING"),
+    Column::right("ASIDE").wide(),
     Column::right("SERVED"),
     Column::right("CANCELLED").wide(),
     Column::right("EXPIRED").wide(),
@@ -64,6 +65,8 @@ const COLUMNS: [Column; 15] = [
     Column::right("REFUSED").wide(),
     Column::right("CAP").wide(),
     Column::right("BATCHES").wide(),
+    Column::right("SHARE").wide(),
+    Column::right("ESTIMATES OFF").wide(),
     Column::left("NEXT"),
 ];
 
@@ -72,7 +75,10 @@ fn table(lanes: &Lanes) -> Table {
     for NamedQueue { model, queue } in &lanes.queues {
         for lane in &queue.lanes {
             let next = match &queue.next {
-                Some(next) if next.lane == lane.lane => format!("{} of cost {}: {}", next.items, next.cost, next.why),
+                Some(next) if next.lane == lane.lane => {
+                    let why = next.lane_why.as_deref().map(|why| format!(", {why}")).unwrap_or_default();
+                    format!("{} of cost {}: {}{why}", next.items, next.cost, next.why)
+                }
                 _ => String::new(),
             };
             let name = if lane.paused { format!("{} (paused)", lane.lane) } else { lane.lane.to_string() };
@@ -84,6 +90,7 @@ fn table(lanes: &Lanes) -> Table {
                 lane.cost.into(),
                 known(lane.oldest_wait_ms, millis).into(),
                 lane.running.into(),
+                lane.put_aside.into(),
                 lane.served.into(),
                 lane.cancelled.into(),
                 lane.expired.into(),
@@ -91,6 +98,8 @@ fn table(lanes: &Lanes) -> Table {
                 queue.counters.refused.into(),
                 queue.caps.max_batch_cost_effective.into(),
                 queue.counters.batches.into(),
+                known(lane.share, |share| format!("{:.0}%", share * 100.0)).into(),
+                known(lane.estimate_error, |e| format!("{:.0}% ({})", e.median_ratio * 100.0, e.window)).into(),
                 Cell::new(next),
             ]);
         }
@@ -105,6 +114,7 @@ fn table(lanes: &Lanes) -> Table {
             "-".into(),
             "-".into(),
             format!("{}/{}", g.slots_used, g.slots).into(),
+            "-".into(),
             g.counters.served.into(),
             g.counters.cancelled.into(),
             g.counters.expired.into(),
@@ -112,6 +122,8 @@ fn table(lanes: &Lanes) -> Table {
             g.counters.refused.into(),
             g.kv_capacity_tokens.into(),
             g.iterations.into(),
+            "-".into(),
+            "-".into(),
             Cell::new(format!("kv {}/{}{rate}", g.kv_used_tokens, g.kv_capacity_tokens)),
         ]);
     }

@@ -8,6 +8,7 @@
 mod args;
 mod bench;
 mod cancel;
+mod caps;
 mod chat;
 mod check;
 mod complete;
@@ -37,6 +38,8 @@ mod serve;
 mod status;
 mod top;
 mod transcribe;
+mod turns;
+mod why;
 
 pub use args::{Cli, Command, Globals, OutputFormat};
 pub use error::{CliError, CliResult};
@@ -83,7 +86,10 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Status(args) => status::run(context, args),
         Command::Models(args) => models::run(context, args),
         Command::Lanes(args) => lanes::run(context, args),
+        Command::Turns(args) => turns::run(context, args),
+        Command::Caps(args) => caps::run(context, args),
         Command::Requests(args) => requests::run(context, args),
+        Command::Why(args) => why::run(context, args),
         Command::Cancel(args) => cancel::run(context, args),
         Command::Transcribe(args) => transcribe::run(context, args),
         Command::Embed(args) => embed::run(context, args),

@@ -28,11 +28,21 @@ pub fn show<T: Serialize>(
     section: impl Fn(&Snapshot) -> T,
     people: impl Fn(&Snapshot, &mut dyn Write, TableStyle) -> std::io::Result<()>,
 ) -> CliResult {
+    try_show(context, watch, |snapshot| Ok(section(snapshot)), people)
+}
+
+/// As [`show`], for a part that may not be there; the error ends a watch too.
+pub fn try_show<T: Serialize>(
+    context: &Context,
+    watch: &WatchArgs,
+    section: impl Fn(&Snapshot) -> CliResult<T>,
+    people: impl Fn(&Snapshot, &mut dyn Write, TableStyle) -> std::io::Result<()>,
+) -> CliResult {
     let client = context.client()?;
     context.block_on(async {
         let first = client.snapshot().await?;
         if !watch.watch {
-            return context.out.result(&section(&first), |out, style| people(&first, out, style));
+            return context.out.result(&section(&first)?, |out, style| people(&first, out, style));
         }
         // An engine that is not there now is an error above; one that goes away later is waited for.
         let mut feed = Feed::start(client, watch.interval);
@@ -58,12 +68,13 @@ pub fn show<T: Serialize>(
 fn again<T: Serialize>(
     context: &Context,
     snapshot: &Snapshot,
-    section: &impl Fn(&Snapshot) -> T,
+    section: &impl Fn(&Snapshot) -> CliResult<T>,
     people: &impl Fn(&Snapshot, &mut dyn Write, TableStyle) -> std::io::Result<()>,
 ) -> CliResult {
+    let part = section(snapshot)?;
     let mut stdout = std::io::stdout().lock();
     if context.out.is_data() {
-        context.out.data(&mut stdout, &section(snapshot), true)?;
+        context.out.data(&mut stdout, &part, true)?;
     } else {
         let mut page = Vec::new();
         people(snapshot, &mut page, context.out.style())?;

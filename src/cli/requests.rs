@@ -84,7 +84,7 @@ fn table(requests: &[Request]) -> Table {
             r.lane.into(),
             Cell::new(format!("{state}{position}")).tone(tone),
             Cell::new(&r.client),
-            r.cost.into(),
+            known(r.cost, |cost| cost.to_string()).into(),
             millis(r.queued_ms).into(),
             known(r.running_ms, millis).into(),
             known(r.done_ratio, |d| format!("{:.0}%", d * 100.0)).into(),

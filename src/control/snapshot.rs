@@ -3,6 +3,10 @@
 //! Numbers carry their unit in the name; an absent field is unknown, never zero. It never holds request text, audio
 //! or keys. Unknown fields of a newer engine are kept in `extra` where a client may have to pass them on.
 
+mod scheduling;
+
+pub use scheduling::{CapMoved, Controller, EstimateError, Owed, Service, Turn};
+
 use super::{Lane, Op, WaitCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -97,6 +101,21 @@ pub struct Device {
     /// The models whose work is on the device now, joined by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
+    /// Models that may use it at once.
+    #[serde(default)]
+    pub places: u64,
+    /// The models that stand in line for it, the next one first.
+    #[serde(default)]
+    pub waiting: Vec<DeviceWait>,
+}
+
+/// A model that stands in line for a device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceWait {
+    pub model: String,
+    pub waited_ms: f64,
+    /// Its weight: its wait counts so many times.
+    pub weight: u64,
 }
 
 /// One served model.
@@ -143,7 +162,15 @@ impl ModelState {
 pub struct Queue {
     pub op: Op,
     pub lanes: Vec<LaneView>,
+    /// Windows of 30 s that a recording runs before it is put aside; absent where it runs to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice_windows: Option<u64>,
     pub caps: Caps,
+    #[serde(default)]
+    pub controller: Controller,
+    /// Whose turn it is; absent while there are no turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
     /// What would be extracted now, and why; absent when nothing is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Next>,
@@ -159,16 +186,33 @@ pub struct Queue {
 pub struct LaneView {
     pub lane: Lane,
     pub paused: bool,
+    /// Its part of the engine's time while the other lane waits too; absent where the lanes take turns one by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Requests that have not started.
     pub pending: u64,
+    /// Recordings that have started and wait for their next slice.
+    #[serde(default)]
+    pub put_aside: u64,
     /// Sum of the pending items' costs, in the operation's unit.
     pub cost: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oldest_wait_ms: Option<f64>,
+    /// Requests that have started and not ended, those put aside included.
     pub running: u64,
     pub served: u64,
     pub cancelled: u64,
     pub expired: u64,
     pub failed: u64,
+    /// Model time spent on it since the start.
+    #[serde(default)]
+    pub engine_ms: f64,
+    /// How long its batches take; absent until one was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
+    /// How good the estimates of its waits were; absent until one was scored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_error: Option<EstimateError>,
 }
 
 /// The caps that bound one batch.
@@ -179,7 +223,14 @@ pub struct Caps {
     pub max_batch_cost: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_batch_cost_hard: Option<u64>,
-    /// Which layer the cost cap comes from: `profile`, `model`, `environment`, `default`.
+    /// The range that the controller may move the cost cap in, and where it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_batch_cost_floor: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_batch_cost_start: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_batch_cost_ceiling: Option<u64>,
+    /// Which layer the cost cap comes from: `profile`, `model`, `environment`, `default`, or what moved it.
     pub max_batch_cost_source: String,
     pub max_batch_requests: u64,
     pub wait_ms: f64,
@@ -196,8 +247,14 @@ pub struct Next {
     pub lane: Lane,
     /// The flush reason, or the window that is still open.
     pub why: String,
+    /// Why it is this lane that goes; absent where there is one lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane_why: Option<String>,
     pub items: u64,
     pub cost: u64,
+    /// Windows that the recording may run; absent for clips, and where it runs to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u64>,
 }
 
 /// A batch that runs now.
@@ -212,6 +269,12 @@ pub struct InflightBatch {
     /// Estimated whole run time, from measured batches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_ms: Option<f64>,
+    /// Windows that a recording runs in it at most; absent for clips, and where it runs to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u64>,
+    /// The turn of clips that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
 }
 
 /// A batch that has ended.
@@ -231,6 +294,12 @@ pub struct RecentBatch {
     pub outcome: Outcome,
     /// Milliseconds ago that it ended.
     pub ended_ago_ms: f64,
+    /// Whether it was a slice of a recording that goes on later.
+    #[serde(default)]
+    pub put_aside: bool,
+    /// The turn of clips that it belonged to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u64>,
 }
 
 /// How a batch or a request ended.
@@ -361,17 +430,23 @@ pub struct Request {
     pub state: RequestState,
     /// The label of the key that sent it, or `local`.
     pub client: String,
-    pub cost: u64,
+    /// In the operation's unit; absent while its audio is being decoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
     /// Time in the queue (so far, or until it started).
     pub queued_ms: f64,
     /// Time running (so far, or until it ended).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_ms: Option<f64>,
-    /// Place in its lane, 1 = next; absent once running.
+    /// Place in its lane, 1 = next; absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
+    /// Why it waits, and until when; absent while it runs. A recording that was put aside between two slices waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
+    /// Time until its deadline; absent where it has none, or has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub done_ratio: Option<f64>,
     /// How it ended; present when `state` is `done`.
@@ -409,9 +484,22 @@ impl RequestState {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wait {
     pub code: WaitCode,
+    /// What it waits for, in words: the batch, the turn, the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on: Option<String>,
+    /// The most turns that can still begin until it is taken, whatever else arrives; absent where there are no turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns_left: Option<u64>,
     /// Estimated time until it starts, from measured batch times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_ms: Option<f64>,
+}
+
+impl Wait {
+    /// A wait of which no more is known.
+    pub fn of(code: WaitCode) -> Wait {
+        Wait { code, on: None, turns_left: None, estimate_ms: None }
+    }
 }
 
 /// What observers missed, never what requests lost.

@@ -30,6 +30,8 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("SIE_BATCHER_MAX_BATCH_COST", "max_batch_tokens"),
     ("SIE_BATCHER_MAX_BATCH_REQUESTS", "max_batch_requests"),
     ("SIE_BATCHER_COALESCE_MS", "coalesce_ms"),
+    ("SIE_BATCHER_COALESCE_RATIO", "coalesce_ratio"),
+    ("SIE_BATCHER_IDLE_BYPASS_ENABLED", "idle_bypass"),
 ];
 
 /// Published names whose settings do not exist here yet: said aloud rather than ignored.

@@ -20,6 +20,17 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
+    /// A whole number as [`Kind::Count`], or one word that stands for no number.
+    CountOr {
+        word: &'static str,
+        min: u64,
+        max: u64,
+    },
+    /// A part of a whole, such as 0.5.
+    Ratio {
+        min: f64,
+        max: f64,
+    },
     /// A size in bytes; the same suffixes, with or without a final B.
     Bytes {
         min: u64,
@@ -121,6 +132,12 @@ pub const MODEL: &[Key] = &[
     key("files.config.sha256", Kind::Sha256, None, "sha256 of the whole file, or `unpinned`."),
     key("dtype", Kind::OneOf(&["auto", "f32", "f16", "bf16", "int8"]), Some("auto"), "Numeric form of the weights."),
     key("device", Kind::Device, Some("auto"), "Where the model runs: auto, cpu, cuda:N or metal:N."),
+    key(
+        "device_weight",
+        count(1, 1_000),
+        Some("1"),
+        "On a device that models share, the one that has waited longest goes next; the wait of this one counts so often.",
+    ),
     key_of(
         BATCHED,
         "max_batch_tokens",
@@ -144,7 +161,36 @@ pub const MODEL: &[Key] = &[
         "5",
         "A batch leaves once nothing has arrived for this long.",
     ),
-    key_of(BATCHED, "depth", count(1, 16), "2", "Batches in flight at once."),
+    key_of(
+        BATCHED,
+        "coalesce_ratio",
+        Kind::Ratio { min: 0.0, max: 1.0 },
+        "0.5",
+        "Upper bound of coalesce_ms as a part of wait_ms.",
+    ),
+    key_of(
+        BATCHED,
+        "idle_bypass",
+        Kind::Bool,
+        "false",
+        "Whether a worker that was idle for a batch window takes what there is at once.",
+    ),
+    key_of(
+        BATCHED,
+        "depth",
+        count(1, 16),
+        "",
+        "Batches in flight at once. Default: 2 on a GPU, where the next batch is made ready while one runs; 1 on a CPU, \
+         where nothing overlaps and a batch formed early only keeps later requests from joining it.",
+    ),
+    key_of(
+        BATCHED,
+        "max_attempts",
+        count(1, 16),
+        "6",
+        "Most times that one step of a request is tried: alone after a batch that failed, in halves of one that ran out \
+         of memory.",
+    ),
     key("max_queue", count(1, 1_000_000), Some("256"), "Requests that may wait per operation; beyond it: 429."),
     key_of(
         BERT,
@@ -153,7 +199,36 @@ pub const MODEL: &[Key] = &[
         "",
         "Longest text in tokens, special tokens included. Default: the model's own limit.",
     ),
-    key_of(WHISPER, "long_form", Kind::Bool, "true", "Whether audio beyond 30 s is served, by seeking over windows."),
+    key_of(
+        WHISPER,
+        "long_form.enabled",
+        Kind::Bool,
+        "true",
+        "Whether audio beyond 30 s is served, by seeking over windows.",
+    ),
+    key_of(
+        WHISPER,
+        "long_form.slice_windows",
+        Kind::CountOr { word: "whole", min: 1, max: 1024 },
+        "1",
+        "Windows of 30 s that a recording runs before it is put aside for the clips; `whole`: to its end. The \
+         transcript is the same.",
+    ),
+    key_of(
+        WHISPER,
+        "lanes.recordings.share",
+        Kind::Ratio { min: 0.01, max: 0.99 },
+        "0.5",
+        "The recordings' part of the engine's time while clips wait too; the clips have the rest. Without effect where \
+         slice_windows is `whole`: the lanes then take turns one by one.",
+    ),
+    key_of(
+        WHISPER,
+        "lanes.keep_owed",
+        Kind::Bool,
+        "false",
+        "Whether clips that a turn passed over stay owed when no recording is left.",
+    ),
     key_of(
         WHISPER,
         "language",

@@ -93,6 +93,17 @@ impl Reader<'_> {
         self.count(path).and_then(|count| usize::try_from(count).ok()).unwrap_or(0)
     }
 
+    /// `None` where the word stands that is no number, and for a bad value, whose error is recorded.
+    pub fn count_or(&mut self, path: &str) -> Option<usize> {
+        let Kind::CountOr { word, min, max } = self.key(path).kind else { return None };
+        self.scalar(path, |text| value::count_or(text, word, min, max)).flatten().and_then(|n| usize::try_from(n).ok())
+    }
+
+    pub fn ratio(&mut self, path: &str) -> Option<f64> {
+        let Kind::Ratio { min, max } = self.key(path).kind else { return None };
+        self.scalar(path, |text| value::ratio(text, min, max))
+    }
+
     pub fn time(&mut self, path: &str) -> Option<f64> {
         match self.key(path).kind {
             Kind::Millis { min, max } => self.scalar(path, |text| value::time(text, 1.0, min, max)),

@@ -91,7 +91,7 @@ fn later_layers_win_and_say_so() {
         Env::from_pairs([("LANEKEEPER_MODELS_MINILM_L6_WAIT_MS", "8"), ("LANEKEEPER_LISTEN_HTTP", "127.0.0.1:1")]);
     let set = ["models.minilm-l6.wait_ms=9".to_string()];
     let plain = load_box(&path, &Env::empty(), &[]).unwrap();
-    assert_eq!((plain.value.models[0].wait_ms, plain.value.models[0].depth), (7.0, 3));
+    assert_eq!((plain.value.models[0].wait_ms, plain.value.models[0].depth), (7.0, Some(3)));
     assert_eq!(plain.value.name, "demo");
     let with_env = load_box(&path, &env, &[]).unwrap();
     assert_eq!(with_env.value.models[0].wait_ms, 8.0);
@@ -110,6 +110,7 @@ fn published_aliases_are_weaker_than_our_own_names() {
         ("SIE_BATCHER_MAX_BATCH_WAIT_MS", "30"),
         ("SIE_BATCHER_MAX_BATCH_COST", "9000"),
         ("SIE_BATCHER_COALESCE_RATIO", "0.4"),
+        ("SIE_BATCHER_SOMETHING", "1"),
         ("LANEKEEPER_MODELS_MINILM_L6_WAIT_MS", "8"),
     ]);
     let demo = load_box("demo", &env, &[]).unwrap();
@@ -117,7 +118,7 @@ fn published_aliases_are_weaker_than_our_own_names() {
     assert_eq!(demo.value.models[0].max_batch_tokens, Some(9000));
     assert_eq!(demo.value.models[2].wait_ms, 8.0);
     assert!(matches!(demo.origin("models.whisper-tiny-en.wait_ms"), Some(Origin::Env { alias: true, .. })));
-    assert!(demo.warnings.iter().any(|warning| warning.contains("SIE_BATCHER_COALESCE_RATIO")));
+    assert!(demo.warnings.iter().any(|warning| warning.contains("SIE_BATCHER_SOMETHING")));
 }
 
 #[test]
@@ -213,8 +214,8 @@ fn a_users_profile_goes_before_the_shipped_one_and_may_extend_it() {
     folder.write("lanekeeper/profiles/boxes/mine.yaml", "models: [minilm-l6]\ndescription: my own\n");
     let home = folder.0.to_string_lossy().into_owned();
     let env = Env::from_pairs([("XDG_CONFIG_HOME", home.as_str())]);
-    assert_eq!(load_model("minilm-l6", &env, &[]).unwrap().value.depth, 4);
-    assert_eq!(load_box("mine", &env, &[]).unwrap().value.models[0].depth, 4);
+    assert_eq!(load_model("minilm-l6", &env, &[]).unwrap().value.depth, Some(4));
+    assert_eq!(load_box("mine", &env, &[]).unwrap().value.models[0].depth, Some(4));
     let listing = list(&env);
     let mine = listing.iter().find(|listing| listing.name == "mine").unwrap();
     assert_eq!((mine.shipped, mine.description.as_str()), (false, "my own"));

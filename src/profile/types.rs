@@ -117,16 +117,30 @@ pub struct ModelProfile {
     /// The batch window: how long the first item may wait for company.
     pub wait_ms: f64,
     pub coalesce_ms: f64,
-    /// Batches in flight at once.
-    pub depth: usize,
+    /// Upper bound of the coalesce time as a part of the window.
+    pub coalesce_ratio: f64,
+    /// Whether a worker that was idle takes what there is at once.
+    pub idle_bypass: bool,
+    /// Batches in flight at once; absent = by the device.
+    pub depth: Option<usize>,
+    /// Most times that one step of a request is tried.
+    pub max_attempts: usize,
     /// Requests that may wait per operation.
     pub max_queue: usize,
     pub dtype: DType,
     pub device: DeviceChoice,
+    /// How often its wait for a shared device counts.
+    pub device_weight: u32,
     /// Longest input in tokens (embeddings); at most the model's own limit.
     pub max_input_tokens: Option<usize>,
     /// Whisper: whether windows beyond 30 s are served by seeking.
     pub long_form: bool,
+    /// Whisper: windows that a recording runs before it is put aside; absent = to its end.
+    pub slice_windows: Option<usize>,
+    /// Whisper: the recordings' part of the engine's time while clips wait too.
+    pub recordings_share: f64,
+    /// Whisper: whether clips that a turn passed over stay owed when no recording is left.
+    pub keep_owed: bool,
     /// Whisper: language assumed when the request names none and the model does not detect one.
     pub language: Option<String>,
     /// Present for models that generate.

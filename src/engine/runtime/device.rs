@@ -1,11 +1,14 @@
 //! Which model may use a device next.
 
 use super::clock::lock;
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex};
+use crate::control::snapshot::DeviceWait;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
 
-/// A device with a number of places, taken for one batch step or one iteration: first come, first served, so that a
-/// model with much work cannot keep out one with little. Who holds it and who waits is part of the snapshot.
+/// A device with a number of places, taken for one batch step or one iteration. A place that becomes free goes to the
+/// model that has waited longest, so that one with much work cannot keep out one with little; the wait of a model with a
+/// weight counts so many times.
 ///
 /// A GPU has one place. A CPU has one for each core that model work may use: a window of speech takes seconds there, and
 /// a stream of tokens must not stand still for so long when there is a core to go on with.
@@ -18,15 +21,50 @@ pub struct DeviceSlot {
     pub description: String,
     places: usize,
     queue: Mutex<Queue>,
-    freed: Condvar,
+    granted: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     holders: Vec<Arc<str>>,
-    /// Tickets in order of arrival; the front is next.
-    waiting: VecDeque<(u64, Arc<str>)>,
+    /// In order of arrival.
+    waiting: Vec<Waiting>,
+    /// Tickets that have been given a place and have not taken it yet.
+    given: Vec<u64>,
     next_ticket: u64,
+    /// Of the models whose weight is not 1.
+    weights: BTreeMap<Arc<str>, u32>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    model: Arc<str>,
+    since: Instant,
+}
+
+impl Queue {
+    fn weight(&self, model: &str) -> u32 {
+        self.weights.get(model).copied().unwrap_or(1)
+    }
+
+    /// The place in line of who is next: the greatest weighted wait, of equal ones the first.
+    fn next(&self) -> Option<usize> {
+        let now = Instant::now();
+        let weighted = |w: &Waiting| now.saturating_duration_since(w.since).as_nanos() * u128::from(self.weight(&w.model));
+        (0..self.waiting.len()).rev().max_by_key(|&index| weighted(&self.waiting[index]))
+    }
+
+    /// Gives free places to who is next. Decided here, once, under the lock: those who wait only look whether it is them.
+    fn give(&mut self, places: usize) {
+        while self.holders.len() < places
+            && let Some(index) = self.next()
+        {
+            let next = self.waiting.remove(index);
+            self.given.push(next.ticket);
+            self.holders.push(next.model);
+        }
+    }
 }
 
 /// Possession of a place on a device; dropping it hands the place on.
@@ -46,7 +84,7 @@ impl DeviceSlot {
     pub fn with_places(id: impl Into<String>, places: usize) -> DeviceSlot {
         let id = id.into();
         let description = id.clone();
-        DeviceSlot { id, description, places: places.max(1), queue: Mutex::default(), freed: Condvar::new() }
+        DeviceSlot { id, description, places: places.max(1), queue: Mutex::default(), granted: Condvar::new() }
     }
 
     /// Says what it is, in words.
@@ -54,20 +92,30 @@ impl DeviceSlot {
         DeviceSlot { description, ..self }
     }
 
+    /// From now on the wait of `model` counts `weight` times (at least once).
+    pub fn weigh(&self, model: &Arc<str>, weight: u32) {
+        lock(&self.queue).weights.insert(model.clone(), weight.max(1));
+    }
+
+    /// Models that may use it at once.
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
     /// Waits in line for a place.
     pub fn acquire(&self, model: &Arc<str>) -> DeviceGuard<'_> {
         let mut queue = lock(&self.queue);
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
-        queue.waiting.push_back((ticket, model.clone()));
-        let is_next = |queue: &Queue| queue.waiting.front().is_some_and(|(first, _)| *first == ticket);
-        while queue.holders.len() >= self.places || !is_next(&queue) {
-            queue = self.freed.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
+        queue.waiting.push(Waiting { ticket, model: model.clone(), since: Instant::now() });
+        queue.give(self.places);
+        loop {
+            if let Some(index) = queue.given.iter().position(|given| *given == ticket) {
+                queue.given.swap_remove(index);
+                break;
+            }
+            queue = self.granted.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        queue.waiting.pop_front();
-        queue.holders.push(model.clone());
-        // The next in line may have a place too.
-        self.freed.notify_all();
         DeviceGuard { slot: self, model: model.clone() }
     }
 
@@ -79,7 +127,18 @@ impl DeviceSlot {
 
     /// Whether `model` stands in line for a place.
     pub fn waits(&self, model: &str) -> bool {
-        lock(&self.queue).waiting.iter().any(|(_, who)| &**who == model)
+        lock(&self.queue).waiting.iter().any(|waiting| &*waiting.model == model)
+    }
+
+    /// Who stands in line, in order of arrival.
+    pub fn line(&self) -> Vec<DeviceWait> {
+        let queue = lock(&self.queue);
+        let shown = |w: &Waiting| DeviceWait {
+            model: w.model.to_string(),
+            waited_ms: w.since.elapsed().as_secs_f64() * 1_000.0,
+            weight: u64::from(queue.weight(&w.model)),
+        };
+        queue.waiting.iter().map(shown).collect()
     }
 }
 
@@ -89,7 +148,8 @@ impl Drop for DeviceGuard<'_> {
         if let Some(index) = queue.holders.iter().position(|holder| *holder == self.model) {
             queue.holders.remove(index);
         }
-        self.slot.freed.notify_all();
+        queue.give(self.slot.places);
+        self.slot.granted.notify_all();
     }
 }
 
@@ -121,6 +181,25 @@ mod tests {
         assert_eq!(rx.recv().expect("sent").as_deref(), Some("c"));
         threads.into_iter().for_each(|t| t.join().expect("no panic"));
         assert_eq!(slot.holder(), None);
+    }
+
+    #[test]
+    fn the_longest_weighted_wait_goes_first_and_equal_ones_as_they_came() {
+        let slot = DeviceSlot::new("gpu");
+        let names: Vec<Arc<str>> = ["a", "b", "c"].map(Arc::from).to_vec();
+        let now = Instant::now();
+        let ago = |s: u64| now - std::time::Duration::from_secs(s);
+        let mut queue = lock(&slot.queue);
+        queue.waiting = [(0, 0, 50), (1, 1, 20), (2, 2, 50)]
+            .map(|(ticket, name, s)| Waiting { ticket, model: names[name].clone(), since: ago(s) })
+            .into();
+        assert_eq!(queue.next(), Some(0));
+        queue.weights.insert(names[1].clone(), 3);
+        assert_eq!(queue.next(), Some(1), "20 s thrice are more than 50");
+        drop(queue);
+        let line = slot.line();
+        assert_eq!((line[1].model.as_str(), line[1].weight, line[0].weight), ("b", 3, 1));
+        assert!(line[1].waited_ms >= 20_000.0 && slot.waits("c"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The handle that doors hold.
 
-use super::batch::BatchWorker;
+use super::batch::{BatchWorker, Retune};
 use super::clock::unix_ms;
 use super::generation::GenerationWorker;
 use super::handle::{ModelHandle, WorkerContext};
@@ -103,6 +103,7 @@ impl Engine {
                     devices[devices.len() - 1].clone()
                 }
             };
+            device.weigh(&handle.name, handle.profile.device_weight);
             let context =
                 WorkerContext { handle: handle.clone(), shared: shared.clone(), device, loading: loading_tx.clone() };
             let model_files = files.get(&handle.profile.id).cloned().unwrap_or_default();
@@ -202,6 +203,11 @@ impl Engine {
             Worker::Batch(worker) => Ok(worker),
             Worker::Generation(_) => Err(Fault::invalid("model", format!("model `{model}` serves generation alone"))),
         }
+    }
+
+    /// Changes what bounds a model's batches from the next one on.
+    pub fn retune(&self, model: &str, change: Retune) -> Result<(), Fault> {
+        self.batch(model, change.op)?.retune(change)
     }
 
     /// Cancels a request by id; false when there is no such live request.

@@ -49,7 +49,7 @@ impl<E> Live<E> {
         sink: EventSink<E>,
         now: Micros,
     ) -> Live<E> {
-        let (id, cancel) = shared.registry.open(request.clone(), now);
+        let (id, cancel) = shared.registry.open(request.clone(), deadline, now);
         let (shared, stats) = (shared.clone(), stats.clone());
         let tracker = Tracker { shared, stats, request, submitted: now, started: None, estimate: None };
         Live { id, cancel, deadline, tracker, sink: Some(sink) }
@@ -64,9 +64,11 @@ impl<E> Live<E> {
         self.tracker.request.cost
     }
 
-    /// Notes how long it is expected to wait.
-    pub fn expect_wait(&mut self, estimate: Option<Micros>) {
-        self.tracker.estimate = estimate;
+    /// Notes how long it is expected to wait in all. The first word counts: that is what its caller could have been told.
+    pub fn expect_wait(&mut self, estimate: Micros) {
+        if !self.has_started() {
+            self.tracker.estimate.get_or_insert(estimate);
+        }
     }
 
     /// It leaves the queue and runs.
@@ -80,6 +82,14 @@ impl<E> Live<E> {
         t.stats.lane(t.request.lane).running.fetch_add(1, Ordering::Relaxed);
         t.shared.registry.started(self.id, now);
         t.shared.metrics.started(&t.request, now - t.submitted, t.estimate);
+        if let Some(estimate) = t.estimate {
+            t.stats.estimated(t.request.lane, estimate, now - t.submitted);
+        }
+    }
+
+    /// Whether it has left the queue.
+    pub fn has_started(&self) -> bool {
+        self.tracker.started.is_some()
     }
 
     /// How much of it is done, 0..=1.

@@ -6,7 +6,7 @@ use super::clock::lock;
 use super::registry::NewRequest;
 use crate::control::snapshot::{ModelState, Outcome};
 use crate::control::{Op, Snapshot};
-use crate::engine::scheduler::{FlushReason, Formed, Micros};
+use crate::engine::scheduler::{FlushReason, Formed, Micros, Order, TurnKind};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -48,6 +48,21 @@ struct OpLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ModelLabels {
     model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TurnLabels {
+    model: String,
+    op: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MoveLabels {
+    model: String,
+    op: &'static str,
+    knob: &'static str,
+    cause: &'static str,
 }
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -97,6 +112,10 @@ pub struct Metrics {
     batch_cost: Histograms<OpLabels>,
     batch_items: Histograms<OpLabels>,
     batch_fill: Histograms<OpLabels>,
+    turns: Family<TurnLabels, Counter>,
+    promotions: Family<OpLabels, Counter>,
+    cap_moves: Family<MoveLabels, Counter>,
+    engine_seconds: Family<LaneLabels, Counter<f64, AtomicU64>>,
     panics: Family<ModelLabels, Counter>,
     prompt_tokens: Family<ModelLabels, Counter>,
     generated_tokens: Family<ModelLabels, Counter>,
@@ -107,6 +126,12 @@ pub struct Metrics {
     pending: Family<LaneLabels, Gauge>,
     pending_cost: Family<LaneLabels, Gauge>,
     running: Family<LaneLabels, Gauge>,
+    put_aside: Family<LaneLabels, Gauge>,
+    estimate_off: Family<LaneLabels, FloatGauge>,
+    owed: Family<OpLabels, Gauge>,
+    turn_left: Family<OpLabels, Gauge>,
+    cap: Family<OpLabels, Gauge>,
+    wait_window: Family<OpLabels, FloatGauge>,
     slots_used: Family<ModelLabels, Gauge>,
     slots: Family<ModelLabels, Gauge>,
     kv_used: Family<ModelLabels, Gauge>,
@@ -133,6 +158,10 @@ impl Default for Metrics {
             batch_cost: Family::new_with_constructor(costs),
             batch_items: Family::new_with_constructor(items),
             batch_fill: Family::new_with_constructor(ratios),
+            turns: Family::default(),
+            promotions: Family::default(),
+            cap_moves: Family::default(),
+            engine_seconds: Family::default(),
             panics: Family::default(),
             prompt_tokens: Family::default(),
             generated_tokens: Family::default(),
@@ -143,6 +172,12 @@ impl Default for Metrics {
             pending: Family::default(),
             pending_cost: Family::default(),
             running: Family::default(),
+            put_aside: Family::default(),
+            estimate_off: Family::default(),
+            owed: Family::default(),
+            turn_left: Family::default(),
+            cap: Family::default(),
+            wait_window: Family::default(),
             slots_used: Family::default(),
             slots: Family::default(),
             kv_used: Family::default(),
@@ -166,6 +201,10 @@ impl Default for Metrics {
         r.register("batch_cost", "Cost of batches: ms of audio, or tokens", m.batch_cost.clone());
         r.register("batch_items", "Requests in a batch", m.batch_items.clone());
         r.register("batch_fill_ratio", "Cost of a batch over the cost cap at that time", m.batch_fill.clone());
+        r.register("turns", "Turns begun: of clips, of a recording, of a slice of one", m.turns.clone());
+        r.register("promotions", "Batches that their oldest request led because of its age", m.promotions.clone());
+        r.register("cap_moves", "Moves of caps, by knob and cause", m.cap_moves.clone());
+        r.register_with_unit("engine", "Model time spent, by lane", s.clone(), m.engine_seconds.clone());
         r.register("worker_panics", "Panics contained by workers", m.panics.clone());
         r.register("prompt_tokens", "Prompt tokens computed", m.prompt_tokens.clone());
         r.register("generated_tokens", "Tokens generated", m.generated_tokens.clone());
@@ -177,6 +216,13 @@ impl Default for Metrics {
         r.register("requests_pending", "Requests that wait", m.pending.clone());
         r.register("pending_cost", "Cost of what waits: ms of audio, or tokens", m.pending_cost.clone());
         r.register("requests_running", "Requests that run", m.running.clone());
+        r.register("requests_put_aside", "Recordings between two slices", m.put_aside.clone());
+        let help = "Median error of estimated waits over a window of requests, as a part of the wait";
+        r.register("wait_estimate_error_ratio", help, m.estimate_off.clone());
+        r.register("owed", "Clips that a turn passed over and that the next turns take first", m.owed.clone());
+        r.register("turn_members_left", "Clips of the turn under way that are not taken yet", m.turn_left.clone());
+        r.register("cost_cap", "The cost cap that binds: ms of audio, or tokens", m.cap.clone());
+        r.register_with_unit("wait_window", "The batch window", s.clone(), m.wait_window.clone());
         r.register("slots_used", "Generation slots in use", m.slots_used.clone());
         r.register("slots", "Generation slots", m.slots.clone());
         r.register("kv_used_tokens", "Tokens of running sequences in the KV cache", m.kv_used.clone());
@@ -222,10 +268,17 @@ impl Metrics {
         self.refused.get_or_create(&ReasonLabels { model: model.to_string(), op: op.name(), reason }).inc();
     }
 
-    pub fn batch_formed(&self, model: &str, op: Op, batch: &Formed) {
+    /// A batch was formed; `begins`: a turn of clips begins with it.
+    pub fn batch_formed(&self, model: &str, op: Op, batch: &Formed, begins: bool) {
         let (model, op, reason) = (model.to_string(), op.name(), FlushReason::name(batch.why));
         self.batches.get_or_create(&ReasonLabels { model: model.clone(), op, reason }).inc();
+        if let Some(kind) = batch.kind.filter(|kind| begins || *kind != TurnKind::Clips) {
+            self.turns.get_or_create(&TurnLabels { model: model.clone(), op, kind: kind.name() }).inc();
+        }
         let labels = OpLabels { model, op };
+        if batch.order == Order::Aged {
+            self.promotions.get_or_create(&labels).inc();
+        }
         self.batch_cost.get_or_create(&labels).observe(batch.cost as f64);
         self.batch_items.get_or_create(&labels).observe(batch.items.len() as f64);
         self.batch_fill.get_or_create(&labels).observe(batch.cost as f64 / batch.cap.max(1) as f64);
@@ -234,6 +287,12 @@ impl Metrics {
     pub fn batch_ran(&self, model: &str, op: Op, lane: crate::control::Lane, run: Micros) {
         let labels = LaneLabels { model: model.to_string(), op: op.name(), lane: lane.name() };
         self.batch_seconds.get_or_create(&labels).observe(run.as_secs());
+        self.engine_seconds.get_or_create(&labels).inc_by(run.as_secs());
+    }
+
+    /// A cap was moved.
+    pub fn cap_moved(&self, model: &str, op: Op, knob: &'static str, cause: &'static str) {
+        self.cap_moves.get_or_create(&MoveLabels { model: model.to_string(), op: op.name(), knob, cause }).inc();
     }
 
     pub fn panicked(&self, model: &str) {
@@ -273,11 +332,21 @@ impl Metrics {
             let labels = ModelLabels { model: model.id.clone() };
             self.ready.get_or_create(&labels).set(i64::from(model.state == ModelState::Ready));
             for queue in &model.queues {
+                let labels = OpLabels { model: model.id.clone(), op: queue.op.name() };
+                let turn = queue.turn.as_ref();
+                self.owed.get_or_create(&labels).set(gauge(turn.map_or(0, |turn| turn.owed_total)));
+                self.turn_left.get_or_create(&labels).set(gauge(turn.map_or(0, |turn| turn.members_left)));
+                self.cap.get_or_create(&labels).set(gauge(queue.caps.max_batch_cost_effective));
+                self.wait_window.get_or_create(&labels).set(queue.caps.wait_ms / 1_000.0);
                 for lane in &queue.lanes {
                     let labels = LaneLabels { model: model.id.clone(), op: queue.op.name(), lane: lane.lane.name() };
                     self.pending.get_or_create(&labels).set(gauge(lane.pending));
                     self.pending_cost.get_or_create(&labels).set(gauge(lane.cost));
                     self.running.get_or_create(&labels).set(gauge(lane.running));
+                    self.put_aside.get_or_create(&labels).set(gauge(lane.put_aside));
+                    if let Some(error) = lane.estimate_error {
+                        self.estimate_off.get_or_create(&labels).set(error.median_ratio);
+                    }
                 }
             }
         }

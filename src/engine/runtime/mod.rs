@@ -34,6 +34,7 @@ pub mod stats;
 mod tests;
 pub mod ticket;
 
+pub use batch::Retune;
 pub use clock::Clock;
 pub use commits::{CommitFeed, CommitHub};
 pub use device::{DeviceGuard, DeviceSlot};

@@ -25,6 +25,8 @@ pub struct Record {
     pub cost: u64,
     pub state: RequestState,
     pub submitted: Micros,
+    /// When its answer stops being of use.
+    pub deadline: Option<Micros>,
     pub started: Option<Micros>,
     pub done_ratio: Option<f64>,
     /// When and how it ended.
@@ -65,7 +67,7 @@ impl Default for Registry {
 
 impl Registry {
     /// Enters a request as queued and names it.
-    pub fn open(&self, new: NewRequest, now: Micros) -> (RequestId, CancelFlag) {
+    pub fn open(&self, new: NewRequest, deadline: Option<Micros>, now: Micros) -> (RequestId, CancelFlag) {
         let mut inner = lock(&self.inner);
         inner.next += 1;
         let (id, cancel) = (RequestId(inner.next), CancelFlag::default());
@@ -79,6 +81,7 @@ impl Registry {
             cost,
             state: RequestState::Queued,
             submitted: now,
+            deadline,
             started: None,
             done_ratio: None,
             ended: None,

@@ -46,6 +46,8 @@ impl Snapshots {
 struct Place {
     position: u64,
     wait: Wait,
+    /// It has run and was put aside.
+    started: bool,
 }
 
 fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
@@ -66,10 +68,17 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
                 let around = Surroundings {
                     loading: matches!(&*loaded, LoadState::Loading),
                     draining,
-                    device_busy: core.device(&handle.device).is_some_and(|slot| slot.waits(&handle.name)),
+                    device_busy: core
+                        .device(&handle.device)
+                        .filter(|slot| slot.waits(&handle.name))
+                        .map(|slot| slot.holder().unwrap_or_default()),
                 };
                 for queue in &view.queues {
-                    let place = |w: &WaitingView| Place { position: w.position, wait: queue.wait(w, around) };
+                    let place = |w: &WaitingView| Place {
+                        position: w.position,
+                        wait: queue.wait(w, &around, now),
+                        started: w.started,
+                    };
                     places.extend(queue.waiting.iter().map(|w| (w.id, place(w))));
                     if let Some(stats) = worker.stats(queue.op) {
                         queues.push(queue.assemble(stats, handle.profile.max_queue, now));
@@ -78,7 +87,7 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
             }
             Worker::Generation(worker) => {
                 let view = worker.view();
-                places.extend(view.places().map(|(id, position, wait)| (id, Place { position, wait })));
+                places.extend(view.places().map(|(id, position, wait)| (id, Place { position, wait, started: false })));
                 generation.push(view.assemble(&handle.profile.id, worker.stats(), worker.max_queue()));
             }
         }
@@ -126,6 +135,8 @@ fn device(slot: &super::DeviceSlot) -> Device {
         memory_used_bytes: None,
         memory_total_bytes: None,
         holder: slot.holder(),
+        places: slot.places() as u64,
+        waiting: slot.line(),
     }
 }
 
@@ -173,7 +184,9 @@ fn request(record: &Record, place: Option<&Place>, now: Micros) -> Request {
     let started = record.started;
     let queued = record.state == RequestState::Queued;
     // Just admitted, or just extracted: its worker has not published it yet.
-    let unknown = || Wait { code: WaitCode::WindowOpen, estimate_ms: None };
+    let unknown = || Wait::of(WaitCode::WindowOpen);
+    // A recording between two slices waits too, although it has started.
+    let place = place.filter(|place| queued || place.started);
     Request {
         id: record.id.to_string(),
         model: record.model.to_string(),
@@ -181,11 +194,12 @@ fn request(record: &Record, place: Option<&Place>, now: Micros) -> Request {
         lane: record.lane,
         state: record.state,
         client: record.client.clone(),
-        cost: record.cost,
+        cost: Some(record.cost),
         queued_ms: (started.unwrap_or(end) - record.submitted).as_ms(),
         running_ms: started.map(|at| (end - at).as_ms()),
-        position: place.filter(|_| queued).map(|p| p.position),
-        wait: queued.then(|| place.map_or_else(unknown, |p| p.wait.clone())),
+        position: place.map(|p| p.position),
+        wait: place.map(|p| p.wait.clone()).or_else(|| queued.then(unknown)),
+        deadline_ms: record.deadline.filter(|_| record.ended.is_none()).map(|at| (at - now).as_ms()),
         done_ratio: record.done_ratio,
         outcome: record.ended.map(|(_, outcome)| outcome),
         ended_ago_ms: record.ended.map(|(at, _)| (now - at).as_ms()),

@@ -1,7 +1,7 @@
 //! What one (model, operation) has done: counts, recent latencies, and how long its work takes.
 
 use super::clock::lock;
-use crate::control::snapshot::{Counters, Latency, Outcome};
+use crate::control::snapshot::{Counters, EstimateError, Latency, Outcome};
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::Micros;
 use std::collections::VecDeque;
@@ -10,6 +10,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Requests in the latency window.
 const LATENCY_WINDOW: usize = 256;
+
+/// Waits in the window that estimates are scored over.
+const ESTIMATE_WINDOW: usize = 256;
+
+/// A wait shorter than this nobody notices: it counts as this long when an estimate of it is scored.
+const LEAST_WAIT: Micros = Micros(50_000);
 
 /// Counts of one lane since the start, and what is in it now.
 #[derive(Debug, Default)]
@@ -51,6 +57,8 @@ pub struct OpStats {
     pub batches: AtomicU64,
     pub run_us: AtomicU64,
     latency: Mutex<LatencyWindow>,
+    /// By lane: how good estimates were.
+    estimates: [Mutex<EstimateWindow>; 2],
 }
 
 impl OpStats {
@@ -65,6 +73,7 @@ impl OpStats {
             batches: AtomicU64::new(0),
             run_us: AtomicU64::new(0),
             latency: Mutex::default(),
+            estimates: Default::default(),
         }
     }
 
@@ -101,6 +110,16 @@ impl OpStats {
 
     pub fn latency(&self) -> Latency {
         lock(&self.latency).view()
+    }
+
+    /// Scores the wait that was estimated at admission against the wait that was.
+    pub fn estimated(&self, lane: Lane, estimate: Micros, waited: Micros) {
+        lock(&self.estimates[usize::from(lane == Lane::Recordings)]).push(estimate, waited);
+    }
+
+    /// How far off the last estimates of a lane were; `None` until one was scored.
+    pub fn estimate_error(&self, lane: Lane) -> Option<EstimateError> {
+        lock(&self.estimates[usize::from(lane == Lane::Recordings)]).view()
     }
 
     pub fn counters(&self) -> Counters {
@@ -156,24 +175,26 @@ impl LatencyWindow {
     }
 }
 
-/// How long a unit of cost takes: a moving average over batches, for estimates.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CostRate {
-    us_per_cost: Option<f64>,
+/// How far the last estimates of waits were off, as parts of the waits.
+#[derive(Debug, Default)]
+struct EstimateWindow {
+    errors: VecDeque<f64>,
 }
 
-impl CostRate {
-    /// Weight of the newest batch.
-    const ALPHA: f64 = 0.3;
-
-    pub fn observe(&mut self, cost: u64, run: Micros) {
-        let now = run.0 as f64 / cost.max(1) as f64;
-        self.us_per_cost = Some(self.us_per_cost.map_or(now, |old| old + Self::ALPHA * (now - old)));
+impl EstimateWindow {
+    fn push(&mut self, estimate: Micros, waited: Micros) {
+        if self.errors.len() == ESTIMATE_WINDOW {
+            self.errors.pop_front();
+        }
+        let off = estimate.0.abs_diff(waited.0) as f64;
+        self.errors.push_back(off / waited.max(LEAST_WAIT).0 as f64);
     }
 
-    /// Estimated run time of `cost`; `None` until a batch was measured.
-    pub fn estimate(&self, cost: u64) -> Option<Micros> {
-        self.us_per_cost.map(|rate| Micros((rate * cost as f64) as u64))
+    fn view(&self) -> Option<EstimateError> {
+        let mut errors: Vec<f64> = self.errors.iter().copied().collect();
+        errors.sort_unstable_by(f64::total_cmp);
+        let median_ratio = *errors.get(errors.len() / 2)?;
+        Some(EstimateError { median_ratio, window: errors.len() as u64 })
     }
 }
 
@@ -212,14 +233,16 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_unknown_until_measured_and_follow_what_is_measured() {
-        let mut rate = CostRate::default();
-        assert_eq!(rate.estimate(10), None);
-        rate.observe(1_000, Micros(2_000));
-        assert_eq!(rate.estimate(500), Some(Micros(1_000)));
-        for _ in 0..50 {
-            rate.observe(1_000, Micros(4_000));
-        }
-        assert!(rate.estimate(500).expect("measured").0.abs_diff(2_000) <= 1);
+    fn estimates_are_scored_as_parts_of_the_wait() {
+        let stats = OpStats::new(Op::Transcribe);
+        assert_eq!(stats.estimate_error(Lane::Clips), None);
+        let ms = |ms: u64| Micros(ms * 1_000);
+        // A wait that nobody notices is not missed by a multiple.
+        stats.estimated(Lane::Clips, ms(20), ms(1));
+        stats.estimated(Lane::Clips, ms(1_500), ms(1_000));
+        stats.estimated(Lane::Clips, ms(700), ms(1_000));
+        let error = stats.estimate_error(Lane::Clips).expect("scored");
+        assert!((error.median_ratio - 0.38).abs() < 1e-9, "{error:?}");
+        assert_eq!((error.window, stats.estimate_error(Lane::Recordings)), (3, None));
     }
 }

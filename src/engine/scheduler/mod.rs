@@ -14,6 +14,7 @@ pub mod caps;
 pub mod controller;
 mod due;
 mod explain;
+pub mod forecast;
 pub mod former;
 pub mod item;
 pub mod micros;
@@ -21,6 +22,7 @@ mod pending;
 mod plan;
 pub mod rounds;
 pub mod rules;
+pub mod service;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -33,10 +35,12 @@ pub use controller::{
 };
 pub use due::FlushReason;
 pub use explain::{Explained, OwedClip, Preview};
+pub use forecast::{Arrivals, Outlook, Running, forecast};
 pub use former::{Formed, Former, LaneLoad, Order, Slice};
 pub use item::{Item, ItemId, RECORDING_SAMPLES, audio_cost_ms, embed_cost, lane_of_audio, rerank_cost};
 pub use micros::Micros;
 pub use rounds::Rounds;
 pub use rules::{LaneRules, Paused, SliceWindows, WINDOW_MS};
+pub use service::{Service, ServiceFit};
 pub use share::{Charge, ShareView};
 pub use turns::{LaneWhy, TurnKind, TurnView};

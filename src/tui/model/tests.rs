@@ -284,7 +284,7 @@ proptest! {
     ) {
         let mut requests = crowd(costs.len()).requests.shown;
         for (request, cost) in requests.iter_mut().zip(&costs) {
-            request.cost = *cost;
+            request.cost = Some(*cost);
         }
         let rows = arrange(&requests, "", sort, reverse);
         let mut sorted = rows.clone();

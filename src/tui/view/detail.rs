@@ -57,6 +57,7 @@ fn facts(seen: &Seen, request: &Request) -> Vec<(&'static str, String, Label)> {
             None => "not known: nothing measured yet to go by".to_string(),
         };
         facts.push(("until", estimate, Label::Text));
+        facts.extend(wait.turns_left.map(|turns| ("bound", bound(turns), Label::Text)));
         facts.push(("way out", sentence(wait.code.way_out()), Label::Text));
     }
     if let (Some(outcome), Some(ago)) = (request.outcome, request.ended_ago_ms) {
@@ -67,9 +68,20 @@ fn facts(seen: &Seen, request: &Request) -> Vec<(&'static str, String, Label)> {
     facts.push(("waited", duration(request.queued_ms), Label::Text));
     facts.extend(request.running_ms.map(|ms| ("ran", duration(ms), Label::Text)));
     facts.push(("model", format!("{}, {}, lane {}", request.model, request.op, request.lane), Label::Text));
-    facts.push(("cost", format!("{} {}", count(request.cost), request.op.cost_unit()), Label::Text));
+    if let Some(cost) = request.cost {
+        facts.push(("cost", format!("{} {}", count(cost), request.op.cost_unit()), Label::Text));
+    }
     facts.push(("client", request.client.clone(), Label::Text));
     facts
+}
+
+/// How many turns can still go first, whatever arrives.
+fn bound(turns: u64) -> String {
+    match turns {
+        0 => "in the turn under way, or the one that is due".to_string(),
+        1 => "taken within 1 turn, whatever arrives".to_string(),
+        _ => format!("taken within {} turns, whatever arrives", count(turns)),
+    }
 }
 
 fn place_in_words(seen: &Seen, request: &Request, place: u64) -> String {

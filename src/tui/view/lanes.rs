@@ -54,8 +54,11 @@ fn arrange(heights: &[u16], selected: usize, columns: u16, room: u16) -> Vec<(us
 /// The rows that a card takes.
 fn height(line: &Line<'_>) -> u16 {
     match line.kind {
-        // Title, head, lanes, next, running (at least one line), recent, latency.
-        LineKind::Queue(queue) => 5 + (queue.lanes.len() + queue.inflight.len().max(1)) as u16,
+        // Title, head, lanes, turn (where there are two lanes), next, running (at least one line), recent, latency.
+        LineKind::Queue(queue) => {
+            let turn = usize::from(queue.lanes.len() > 1);
+            5 + (queue.lanes.len() + turn + queue.inflight.len().max(1)) as u16
+        }
         // Title, slots, kv, speed, and the sequences under their head.
         LineKind::Generation(generation) => match generation.active.len() {
             0 => 5,
@@ -154,13 +157,18 @@ fn queue_card(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) {
         }
         y += 1;
     }
+    if queue.lanes.len() > 1 {
+        turn(queue, canvas, Rect { y, height: 1, ..area });
+        y += 1;
+    }
     let next = match &queue.next {
         Some(next) => format!(
-            "{}: {}, {}, {}",
+            "{}: {}, {}, {}{}",
             next.lane,
             next.why.replace('_', " "),
             words::requests(next.items),
-            words::cost(queue.op, next.cost)
+            words::cost(queue.op, next.cost),
+            next.lane_why.as_deref().map(|why| format!(", {}", why.replace('_', " "))).unwrap_or_default(),
         ),
         None => "nothing is pending".to_string(),
     };
@@ -170,6 +178,34 @@ fn queue_card(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) {
     y = inflight(queue, canvas, Rect { y, ..area });
     recent(queue, canvas, Rect { y, height: 1, ..area });
     latency(&queue.latency, canvas, Rect { y: y + 1, height: 1, ..area });
+}
+
+/// Whose turn it is, how far it is, what is owed, and how the lanes share the engine.
+fn turn(queue: &Queue, canvas: &mut Canvas<'_>, row: Rect) {
+    let head = ("turn     ", Label::Head);
+    let share = queue.lanes.iter().rev().find_map(|lane| lane.share);
+    let share = match (queue.slice_windows, share) {
+        (Some(n), Some(share)) => format!("  recordings: {} each, share {}", words::windows(n), percent(share)),
+        _ => "  recordings run to their end".to_string(),
+    };
+    let Some(turn) = &queue.turn else {
+        canvas.pieces(row.x, row.y, row.width, &[head, ("none", Label::Dim), (&share, Label::Dim)]);
+        return;
+    };
+    let mut text = format!("{} {}", turn.kind, turn.number);
+    if turn.members_left > 0 {
+        text.push_str(&format!(", {} left", words::requests(turn.members_left)));
+    }
+    if let Some(limit) = turn.limit {
+        let (served, limit) = (words::cost(queue.op, turn.served_cost), words::cost(queue.op, limit));
+        text.push_str(&format!(", {served} of {limit}"));
+    }
+    let owed = match turn.owed_total {
+        0 => String::new(),
+        n => format!("  {} owed", words::requests(n)),
+    };
+    let pieces = [head, (&*text, Label::Text), (&*owed, Label::Warn), (&*share, Label::Dim)];
+    canvas.pieces(row.x, row.y, row.width, &pieces);
 }
 
 fn lane_cell(queue: &Queue, lane: &LaneView, id: Id, canvas: &Canvas<'_>) -> (String, Label) {

@@ -148,7 +148,10 @@ fn line(request: &Request, slots: &[Slot<Id>], canvas: &mut Canvas<'_>, row: Rec
             Id::Lane if request.op == Op::Generate => (glyphs.unknown.to_string(), Label::Dim),
             Id::Lane => (request.lane.to_string(), Label::Dim),
             Id::Client => (request.client.clone(), Label::Dim),
-            Id::Cost => (words::cost(request.op, request.cost), usual),
+            Id::Cost => match request.cost {
+                Some(cost) => (words::cost(request.op, cost), usual),
+                None => (glyphs.unknown.to_string(), Label::Dim),
+            },
             Id::Waited => (duration(request.queued_ms), usual),
             Id::Ran => (words::time(request.running_ms, glyphs), usual),
             Id::Place => (request.position.map(|place| place.to_string()).unwrap_or_default(), usual),

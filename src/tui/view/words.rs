@@ -53,6 +53,11 @@ pub fn cost(op: Op, cost: u64) -> String {
     }
 }
 
+/// `1 window`, `3 windows`.
+pub fn windows(n: u64) -> String {
+    if n == 1 { "1 window".to_string() } else { format!("{} windows", count(n)) }
+}
+
 /// A throughput in cost units per second: `14.2x rt` (seconds of audio per second), `410 tok/s`.
 pub fn rate(op: Op, per_second: f64, glyphs: &Glyphs) -> String {
     match op {

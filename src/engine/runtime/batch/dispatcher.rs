@@ -1,19 +1,18 @@
-//! The thread that owns the formers: takes requests in, lets them out in batches, and answers those that leave.
+//! The thread that owns the formers: takes requests in, lets them out in batches, takes recordings back between two
+//! slices, and answers those that leave.
 
 use super::job::{Batch, Job};
-use super::view::{Estimator, InflightView, LaneRates, QueueView, RecentView, WorkerView};
-use super::{Command, Report};
-use crate::control::{Lane, Op};
+use super::queue::{Inflight, Queue};
+use super::view::{InflightView, WorkerView};
+use super::{Command, MAX_DEPTH, Report, Retune};
+use crate::control::{Fault, Op};
 use crate::engine::runtime::clock::duration;
 use crate::engine::runtime::handle::{LoadState, WorkerContext};
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
-use crate::engine::scheduler::{
-    AUDIO_HARD_CAP_MS, BatchCaps, Charge, DEFAULT_MAX_BATCH_COST, FlushReason, Formed, Former, ItemId, Micros, Rounds,
-};
-use crate::profile::ModelProfile;
+use crate::engine::scheduler::{Formed, Former, ItemId, LaneRules, Micros, Paused, Rounds};
 use arc_swap::ArcSwap;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -21,29 +20,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 /// Commands taken in before batches are formed and the view is published.
 const COMMANDS_AT_ONCE: usize = 256;
 
-/// Batches that are remembered per operation.
-const RECENT: usize = 32;
-
 /// The view is published at most this often.
 const PUBLISH_EVERY: Micros = Micros(2_000);
 
-/// One operation's former, and what is known of its batches.
-struct Queue {
-    former: Former,
-    stats: Arc<OpStats>,
-    rates: LaneRates,
-    recent: VecDeque<RecentView>,
-}
-
-/// A batch with the runner.
-struct Inflight {
-    op: Op,
-    why: FlushReason,
-    cap: u64,
-    charge: Charge,
-    queued: Micros,
-    view: InflightView,
-}
+/// Looking ahead may take one part in so many of the thread's time.
+const LOOK_AHEAD_PART: u64 = 20;
 
 pub(super) struct Dispatcher {
     context: WorkerContext,
@@ -59,6 +40,8 @@ pub(super) struct Dispatcher {
     view: Arc<ArcSwap<WorkerView>>,
     published: Micros,
     dirty: bool,
+    /// When the thread may look ahead again.
+    look_ahead_at: Micros,
 }
 
 impl Dispatcher {
@@ -71,13 +54,8 @@ impl Dispatcher {
         sweep: Arc<AtomicBool>,
         view: Arc<ArcSwap<WorkerView>>,
     ) -> Dispatcher {
-        let queue = |op: Op, stats: &Arc<OpStats>| Queue {
-            former: Former::new(caps(&context.handle.profile, op)),
-            stats: stats.clone(),
-            rates: LaneRates::default(),
-            recent: VecDeque::new(),
-        };
-        let queues = ops.iter().map(|(op, stats)| (*op, queue(*op, stats))).collect();
+        let profile = &context.handle.profile;
+        let queues = ops.iter().map(|(op, stats)| (*op, Queue::new(*op, profile, stats.clone()))).collect();
         Dispatcher {
             context,
             inbox,
@@ -92,6 +70,7 @@ impl Dispatcher {
             view,
             published: Micros::ZERO,
             dirty: true,
+            look_ahead_at: Micros::ZERO,
         }
     }
 
@@ -120,7 +99,7 @@ impl Dispatcher {
                 break;
             }
         }
-        self.answer_all_draining();
+        self.answer(&draining_fault(), |_| true);
     }
 
     fn now(&self) -> Micros {
@@ -160,8 +139,9 @@ impl Dispatcher {
             Command::Submit(job) => self.submit(*job),
             Command::Cancel(id) => self.let_go(ItemId(id.0)),
             Command::Loaded => self.loaded(),
-            Command::Ran(report) => self.ran(&report),
-            Command::Drain => self.answer_all_draining(),
+            Command::Ran(report) => self.ran(*report),
+            Command::Retune(change) => self.retune(&change),
+            Command::Drain => self.drain(),
             // The shared flag says the same; this only wakes the thread.
             Command::Stop => {}
         }
@@ -175,11 +155,8 @@ impl Dispatcher {
         if let Err(fault) = self.context.handle.not_failed().and_then(|()| job.wanted(now)) {
             return job.fail(fault, now);
         }
-        let inflight_left = self.inflight_left(now);
         let Some(queue) = self.queues.get_mut(&job.item.op) else { return };
-        let estimator = Estimator::new(&queue.former, &queue.rates, inflight_left);
-        job.expect_wait(estimator.newcomer(job.item.lane));
-        if queue.former.push(job.item) {
+        if queue.push(job.item) {
             self.jobs.insert(job.item.id, job);
         }
     }
@@ -191,42 +168,60 @@ impl Dispatcher {
         let Err(fault) = job.wanted(now) else { return };
         let Some(job) = self.jobs.remove(&id) else { return };
         if let Some(queue) = self.queues.get_mut(&job.item.op) {
-            queue.former.remove(id);
+            queue.remove(id);
         }
         job.fail(fault, now);
     }
 
     fn loaded(&mut self) {
         let Err(fault) = self.context.handle.not_failed() else { return };
-        self.answer_all(&fault);
+        self.answer(&fault, |_| true);
     }
 
-    fn ran(&mut self, report: &Report) {
+    /// New settings hold from the next batch on: `dispatch` comes right after.
+    fn retune(&mut self, change: &Retune) {
+        if let Some(queue) = self.queues.get_mut(&change.op) {
+            queue.retune(change);
+        }
+        if let Some(depth) = change.depth {
+            self.slots = depth.clamp(1, MAX_DEPTH);
+        }
+    }
+
+    fn ran(&mut self, report: Report) {
         let now = self.now();
         self.rounds.ran(now);
         let Some(batch) = self.inflight.remove(&report.batch) else { return };
         let Some(queue) = self.queues.get_mut(&batch.op) else { return };
-        let InflightView { lane, cost, items, .. } = batch.view;
-        queue.former.ran(batch.charge, report.run);
-        queue.rates.lane(lane).observe(cost, report.run);
-        queue.stats.batches.fetch_add(1, Ordering::Relaxed);
-        queue.stats.run_us.fetch_add(report.run.0, Ordering::Relaxed);
-        self.context.shared.metrics.batch_ran(&self.context.handle.name, batch.op, lane, report.run);
-        if queue.recent.len() == RECENT {
-            queue.recent.pop_front();
+        let (name, lane) = (&self.context.handle.name, batch.formed.lane);
+        let metrics = &self.context.shared.metrics;
+        metrics.batch_ran(name, batch.op, lane, report.run);
+        if let Some(fits) = report.fits
+            && let Some(moved) = queue.lower_cap(fits, now)
+        {
+            let (from, to) = (moved.from, moved.to);
+            tracing::warn!(model = %name, op = %batch.op, from, to, "out of memory: the cost cap is lowered");
+            metrics.cap_moved(name, batch.op, moved.knob, moved.cause);
         }
-        queue.recent.push_back(RecentView {
-            batch: report.batch,
-            lane,
-            why: batch.why,
-            items,
-            cost,
-            cap: batch.cap,
-            queued: batch.queued,
-            run: report.run,
-            outcome: report.outcome,
-            ended: now,
-        });
+        queue.ran(&batch, &report, now);
+        for job in report.put_aside {
+            self.take_back(job, &batch, now);
+        }
+        // After what it put aside has come back: a lane is not idle between two slices.
+        if let Some(queue) = self.queues.get_mut(&batch.op) {
+            queue.former.ran(batch.formed.charge, report.run);
+        }
+    }
+
+    /// A recording comes back from its slice: the head of its lane again, if it is wanted still.
+    fn take_back(&mut self, mut job: Job, batch: &Inflight, now: Micros) {
+        if let Err(fault) = job.wanted(now) {
+            return job.fail(fault, now);
+        }
+        let Some((queue, slice)) = self.queues.get_mut(&batch.op).zip(batch.formed.slice) else { return };
+        if queue.put_back(slice, &job) {
+            self.jobs.insert(job.item.id, job);
+        }
     }
 
     /// Lets go what passed its deadline, and what was cancelled while the channel was full.
@@ -243,14 +238,31 @@ impl Dispatcher {
             self.let_go(id);
             self.dirty = true;
         }
-        if self.context.shared.is_draining() && !self.jobs.is_empty() {
-            self.answer_all_draining();
+        if self.context.shared.is_draining() {
+            self.drain();
+        }
+    }
+
+    /// What waits is answered. A recording between two slices is running work: it goes on to its end, and a lane that is
+    /// held does not keep it from that.
+    fn drain(&mut self) {
+        if self.jobs.values().any(|job| !job.has_started()) {
+            self.answer(&draining_fault(), |job| !job.has_started());
+        }
+        for queue in self.queues.values_mut() {
+            let rules = *queue.former.rules();
+            if rules.paused != Paused::default() {
+                queue.former.set_rules(LaneRules { paused: Paused::default(), ..rules });
+            }
         }
     }
 
     /// Forms batches while a slot is free: slot first, extraction second.
     fn dispatch(&mut self) {
-        while self.inflight.len() < self.slots && self.ready() && !self.context.shared.is_draining() {
+        while self.inflight.len() < self.slots && self.ready() {
+            if self.context.shared.is_draining() {
+                self.drain();
+            }
             let now = self.now();
             let Some((op, formed)) = self.next_batch(now) else { return };
             self.dirty = true;
@@ -266,31 +278,35 @@ impl Dispatcher {
                     Err(fault) => job.fail(fault, now),
                 }
             }
+            let Some(queue) = self.queues.get_mut(&op) else { return };
+            let (expected, begins) = queue.taken(&formed);
             if jobs.is_empty() {
-                if let Some(queue) = self.queues.get_mut(&op) {
-                    queue.former.ran(formed.charge, Micros::ZERO);
-                }
+                queue.former.ran(formed.charge, Micros::ZERO);
                 continue;
             }
             self.batches += 1;
             let number = self.batches;
             let name = self.context.handle.name.clone();
-            self.context.shared.metrics.batch_formed(&name, op, &formed);
-            let expected = self.queues.get_mut(&op).and_then(|q| q.rates.lane(formed.lane).estimate(formed.cost));
+            self.context.shared.metrics.batch_formed(&name, op, &formed, begins);
+            let windows = formed.slice.map(|slice| slice.windows.get());
             let view = InflightView {
                 batch: number,
                 lane: formed.lane,
                 items: jobs.len(),
                 cost: formed.cost,
+                windows: windows.map(u64::from),
+                turn: formed.turn,
                 started: now,
                 expected,
             };
-            self.inflight
-                .insert(number, Inflight { op, why: formed.why, cap: formed.cap, charge: formed.charge, queued, view });
+            let (lane, charge) = (formed.lane, formed.charge);
+            self.inflight.insert(number, Inflight { op, formed, queued, view });
+            let windows = windows.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
             // There are as many places as slots, so this neither fills up nor waits. When the runner is gone the jobs
             // come back and end as they are dropped.
-            if self.runner.try_send(Batch { number, op, lane: formed.lane, jobs }).is_err() {
+            if self.runner.try_send(Batch { number, op, lane, windows, jobs }).is_err() {
                 self.inflight.remove(&number);
+                queue.former.ran(charge, Micros::ZERO);
                 tracing::error!(model = %name, batch = number, "the runner of the model is gone");
                 return;
             }
@@ -304,15 +320,14 @@ impl Dispatcher {
         self.rounds.next(&mut formers, now, busy, usize::MAX)
     }
 
-    fn answer_all_draining(&mut self) {
-        self.answer_all(&draining_fault());
-    }
-
-    fn answer_all(&mut self, fault: &crate::control::Fault) {
+    /// Answers the waiting requests that `which` says with `fault`.
+    fn answer(&mut self, fault: &Fault, which: impl Fn(&Job) -> bool) {
         let now = self.now();
-        for (id, job) in self.jobs.drain() {
+        let ids: Vec<ItemId> = self.jobs.iter().filter(|(_, job)| which(job)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(job) = self.jobs.remove(&id) else { continue };
             if let Some(queue) = self.queues.get_mut(&job.item.op) {
-                queue.former.remove(id);
+                queue.remove(id);
             }
             job.fail(fault.clone(), now);
         }
@@ -320,11 +335,23 @@ impl Dispatcher {
         self.dirty = true;
     }
 
-    /// Time until the batches with the runner end; `None` when it cannot be told.
-    fn inflight_left(&self, now: Micros) -> Option<Micros> {
-        self.inflight.values().try_fold(Micros::ZERO, |sum, batch| {
-            batch.view.expected.map(|expected| sum + (expected - (now - batch.view.started)))
-        })
+    /// Estimates when what waits will start, and tells each request that has no estimate yet.
+    fn look_ahead(&mut self, now: Micros) {
+        if now < self.look_ahead_at {
+            return;
+        }
+        let (inflight, jobs) = (&self.inflight, &mut self.jobs);
+        for (op, queue) in &mut self.queues {
+            let running: Vec<Inflight> = inflight.values().filter(|batch| batch.op == *op).cloned().collect();
+            queue.look_ahead(now, self.slots, &running);
+            for (id, starts) in queue.expected() {
+                if let Some(job) = jobs.get_mut(id) {
+                    job.expect_wait(*starts - job.item.arrival);
+                }
+            }
+        }
+        let end = self.now();
+        self.look_ahead_at = end + Micros((end - now).0.saturating_mul(LOOK_AHEAD_PART));
     }
 
     /// Shows what there is, if it has changed and was not shown a moment ago.
@@ -333,37 +360,13 @@ impl Dispatcher {
         if !self.dirty || (now - self.published < PUBLISH_EVERY && self.published != Micros::ZERO) {
             return;
         }
-        let inflight_left = self.inflight_left(now);
-        let source = if self.context.handle.profile.max_batch_tokens.is_some() { "profile" } else { "default" };
+        self.look_ahead(now);
         let queues = self.queues.iter().map(|(op, queue)| {
-            let estimator = Estimator::new(&queue.former, &queue.rates, inflight_left);
-            QueueView {
-                op: *op,
-                caps: *queue.former.caps(),
-                caps_source: source,
-                depth: self.slots,
-                clips: queue.former.lane(Lane::Clips),
-                recordings: queue.former.lane(Lane::Recordings),
-                preview: queue.former.preview(now),
-                inflight: self.inflight.values().filter(|b| b.op == *op).map(|b| b.view.clone()).collect(),
-                recent: queue.recent.iter().cloned().collect(),
-                waiting: estimator.all(queue.former.explain_all(now)),
-            }
+            let inflight = self.inflight.values().filter(|b| b.op == *op).map(|b| b.view.clone()).collect();
+            queue.view(now, self.slots, inflight)
         });
         self.view.store(Arc::new(WorkerView { queues: queues.collect() }));
         self.published = now;
         self.dirty = false;
-    }
-}
-
-/// What bounds the batches of an operation, by its model's profile.
-fn caps(profile: &ModelProfile, op: Op) -> BatchCaps {
-    BatchCaps {
-        max_cost: profile.max_batch_tokens.unwrap_or(DEFAULT_MAX_BATCH_COST),
-        hard_cost: (op == Op::Transcribe).then_some(AUDIO_HARD_CAP_MS),
-        max_requests: profile.max_batch_requests,
-        wait: Micros::from_ms(profile.wait_ms),
-        coalesce: Micros::from_ms(profile.coalesce_ms),
-        ..BatchCaps::default()
     }
 }

@@ -1,8 +1,9 @@
 //! The worker as doors see it: admission, cancellation, and what it shows.
 
 use super::job::{Job, Work};
+use super::transcribe::Transcription;
 use super::view::WorkerView;
-use super::{Command, dispatcher, runner};
+use super::{Command, MAX_DEPTH, Retune, dispatcher, runner};
 use crate::control::{ErrorKind, Fault, Op};
 use crate::engine::models::{LoadedModel, ModelError};
 use crate::engine::runtime::handle::{LoadState, WorkerContext};
@@ -46,7 +47,7 @@ impl BatchWorker {
         let room = profile.max_queue.saturating_mul(ops.len()).saturating_add(SPARE_COMMANDS);
         let (commands, inbox) = sync_channel(room);
         let slots = slots(&context);
-        let (batches, work) = sync_channel(slots);
+        let (batches, work) = sync_channel(MAX_DEPTH);
         let sweep = Arc::new(AtomicBool::new(false));
         let view = Arc::new(ArcSwap::from_pointee(WorkerView::default()));
         let mut dispatcher =
@@ -63,7 +64,7 @@ impl BatchWorker {
     pub fn transcribe(&self, job: TranscribeJob, caller: Caller) -> Result<Ticket<TranscriptEvent>, Fault> {
         let samples = job.audio.samples.len() as u64;
         let item = Item::transcribe(ItemId(0), samples, Micros::ZERO);
-        self.submit(item, caller, TRANSCRIPT_EVENTS, |live| Work::Transcribe(live, job))
+        self.submit(item, caller, TRANSCRIPT_EVENTS, |live| Work::Transcribe(Box::new(Transcription::new(live, job))))
     }
 
     pub fn embed(&self, job: EmbedJob, caller: Caller) -> Result<Ticket<Embedded>, Fault> {
@@ -128,6 +129,18 @@ impl BatchWorker {
         tell(&self.commands, &self.sweep, id);
     }
 
+    /// Hands new settings to the dispatcher, which wakes for them.
+    pub fn retune(&self, change: Retune) -> Result<(), Fault> {
+        let name = &self.context.handle.name;
+        if !self.ops.contains_key(&change.op) {
+            return Err(Fault::invalid("op", format!("model `{name}` does not run {} in batches", change.op)));
+        }
+        self.commands.try_send(Command::Retune(Box::new(change))).map_err(|_| {
+            let message = format!("the worker of model `{name}` is too busy to take new settings");
+            Fault::new(ErrorKind::QueueFull, message).retry_after(1)
+        })
+    }
+
     /// Answers what waits and starts nothing more. [`Shared::drain`](crate::engine::runtime::Shared::drain) comes first.
     pub fn drain(&self) {
         // A full channel means that the dispatcher is awake, and it sees the shared flag when it has caught up.
@@ -179,10 +192,12 @@ fn tell(commands: &SyncSender<Command>, sweep: &AtomicBool, id: RequestId) {
     }
 }
 
-/// Batches that may be with the runner at once. On a CPU a second one would only be frozen earlier than it needs to be:
-/// nothing overlaps, so what arrives in the meantime should still be able to join.
+/// Batches that may be with the runner at once, where the profile does not say. On a CPU a second one would only be
+/// frozen earlier than it needs to be: nothing overlaps, so what arrives in the meantime should still be able to join. On
+/// a GPU the next batch is made ready while one runs.
 fn slots(context: &WorkerContext) -> usize {
-    if context.handle.device == "cpu" { 1 } else { context.handle.profile.depth.max(1) }
+    let by_device = if context.handle.device == "cpu" { 1 } else { 2 };
+    context.handle.profile.depth.unwrap_or(by_device).clamp(1, MAX_DEPTH)
 }
 
 fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<(), Fault> {

@@ -6,6 +6,7 @@ use crate::control::Fault;
 use crate::engine::models::{ModelError, TextEncoder};
 use crate::engine::runtime::Live;
 use crate::engine::runtime::job::{EmbedJob, Embedded};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Texts and tokens of one call into the model: small enough that a cancellation is seen and the device handed on
@@ -19,11 +20,18 @@ struct Member {
     vectors: Vec<Vec<f32>>,
 }
 
-/// Texts `range` of the member at `member`.
+/// Texts `range` of the member at `member`, and how often they have been tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     member: usize,
     range: Range<usize>,
+    tries: usize,
+}
+
+impl Part {
+    fn again(&self, range: Range<usize>) -> Part {
+        Part { member: self.member, range, tries: self.tries + 1 }
+    }
 }
 
 /// Runs the embeddings to their ends.
@@ -88,7 +96,7 @@ fn next_chunk(members: &[Member]) -> Vec<Part> {
             end += 1;
         }
         if end > begin {
-            parts.push(Part { member: index, range: begin..end });
+            parts.push(Part { member: index, range: begin..end, tries: 0 });
         }
         if end < member.sequences.len() {
             break;
@@ -97,18 +105,19 @@ fn next_chunk(members: &[Member]) -> Vec<Part> {
     parts
 }
 
-/// Computes the parts together; where that fails, each member's alone, and what does not fit into memory in halves.
-/// Returns the faults of the members that failed, by index.
-fn compute(
-    model: &mut dyn TextEncoder,
-    members: &mut [Member],
-    parts: &[Part],
-    run: &mut Run<'_>,
-) -> std::collections::BTreeMap<usize, Fault> {
-    let mut faults = std::collections::BTreeMap::new();
+/// Computes the parts together; where that fails, each member's alone, and what does not fit into memory in halves; none
+/// more often than the profile allows. Returns the faults of the members that failed, by index.
+fn compute(model: &mut dyn TextEncoder, members: &mut [Member], parts: &[Part], run: &mut Run<'_>) -> BTreeMap<usize, Fault> {
+    let mut faults = BTreeMap::new();
+    // The last pushed goes first: a member's vectors are kept in order.
     let mut todo = vec![parts.to_vec()];
     while let Some(parts) = todo.pop() {
-        let fault = match call(model, members, &parts, run) {
+        let tries = parts.iter().map(|part| part.tries).max().unwrap_or(0);
+        let tried = match tries < run.max_attempts() {
+            true => call(model, members, &parts, run),
+            false => Err(Failure { out_of_memory: false, fault: fault::of_attempts(run.model(), tries) }),
+        };
+        let fault = match tried {
             Ok(vectors) => {
                 let mut vectors = vectors.into_iter();
                 for part in &parts {
@@ -118,15 +127,23 @@ fn compute(
             }
             Err(Failure { out_of_memory, fault }) => match parts.as_slice() {
                 [part] if out_of_memory && part.range.len() > 1 => {
-                    let middle = part.range.start + part.range.len() / 2;
-                    // The last pushed goes first: a member's vectors are kept in order.
-                    todo.push(vec![Part { member: part.member, range: middle..part.range.end }]);
-                    todo.push(vec![Part { member: part.member, range: part.range.start..middle }]);
+                    let Range { start, end } = part.range;
+                    let middle = start + part.range.len() / 2;
+                    let halves = [vec![part.again(middle..end)], vec![part.again(start..middle)]];
+                    run.did_not_fit(halves.iter().map(|half| cost(members, half)).max().unwrap_or(0));
+                    todo.extend(halves);
                     continue;
                 }
                 [_] => fault,
+                several if out_of_memory => {
+                    let again: Vec<Part> = several.iter().map(|part| part.again(part.range.clone())).collect();
+                    let (first, second) = again.split_at(again.len() / 2);
+                    run.did_not_fit(cost(members, first).max(cost(members, second)));
+                    todo.extend([second.to_vec(), first.to_vec()]);
+                    continue;
+                }
                 several => {
-                    todo.extend(several.iter().rev().map(|part| vec![part.clone()]));
+                    todo.extend(several.iter().rev().map(|part| vec![part.again(part.range.clone())]));
                     continue;
                 }
             },
@@ -137,6 +154,12 @@ fn compute(
         }
     }
     faults
+}
+
+/// Tokens of the parts.
+fn cost(members: &[Member], parts: &[Part]) -> u64 {
+    let texts = |part: &Part| members[part.member].sequences[part.range.clone()].iter().map(Vec::len).sum::<usize>();
+    parts.iter().map(|part| texts(part) as u64).sum()
 }
 
 struct Failure {

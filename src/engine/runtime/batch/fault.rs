@@ -19,6 +19,12 @@ pub(super) fn of_error(model: &str, param: &str, error: &ModelError) -> Fault {
     }
 }
 
+/// The fault of a request whose step has been tried as often as the profile allows.
+pub(super) fn of_attempts(model: &str, tries: usize) -> Fault {
+    let message = format!("model `{model}` did not get through a step of this request in {tries} tries");
+    Fault::new(ErrorKind::Internal, message).code("too_many_attempts").hint("the engine's log says what failed")
+}
+
 /// The fault of the one request that the model panicked on. The panic's own text is for the log: it may quote input.
 pub(super) fn of_panic(model: &str, panic: &(dyn Any + Send)) -> Fault {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());

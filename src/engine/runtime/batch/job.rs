@@ -1,8 +1,9 @@
 //! A request with its work.
 
 use crate::control::{Fault, Lane, Op};
+use super::transcribe::Transcription;
 use crate::engine::runtime::Live;
-use crate::engine::runtime::job::{EmbedJob, Embedded, RerankJob, Reranked, TranscribeJob, TranscriptEvent};
+use crate::engine::runtime::job::{EmbedJob, Embedded, RerankJob, Reranked};
 use crate::engine::scheduler::{Item, Micros};
 
 /// A request and what it asks for.
@@ -12,7 +13,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum Work {
-    Transcribe(Live<TranscriptEvent>, TranscribeJob),
+    Transcribe(Box<Transcription>),
     Embed(Live<Embedded>, EmbedJob),
     Rerank(Live<Reranked>, RerankJob),
 }
@@ -22,21 +23,24 @@ pub(super) struct Batch {
     pub number: u64,
     pub op: Op,
     pub lane: Lane,
+    /// Windows that a recording may run in it; absent = to its end.
+    pub windows: Option<usize>,
     pub jobs: Vec<Job>,
 }
 
 impl Job {
     pub fn wanted(&mut self, now: Micros) -> Result<(), Fault> {
         match &mut self.work {
-            Work::Transcribe(live, _) => live.wanted(now),
+            Work::Transcribe(t) => t.live.wanted(now),
             Work::Embed(live, _) => live.wanted(now),
             Work::Rerank(live, _) => live.wanted(now),
         }
     }
 
-    pub fn expect_wait(&mut self, estimate: Option<Micros>) {
+    /// Notes how long it is expected to wait in all; the first word counts.
+    pub fn expect_wait(&mut self, estimate: Micros) {
         match &mut self.work {
-            Work::Transcribe(live, _) => live.expect_wait(estimate),
+            Work::Transcribe(t) => t.live.expect_wait(estimate),
             Work::Embed(live, _) => live.expect_wait(estimate),
             Work::Rerank(live, _) => live.expect_wait(estimate),
         }
@@ -44,15 +48,24 @@ impl Job {
 
     pub fn start(&mut self, now: Micros) {
         match &mut self.work {
-            Work::Transcribe(live, _) => live.start(now),
+            Work::Transcribe(t) => t.live.start(now),
             Work::Embed(live, _) => live.start(now),
             Work::Rerank(live, _) => live.start(now),
         }
     }
 
+    /// Whether it has run before: a recording between two slices.
+    pub fn has_started(&self) -> bool {
+        match &self.work {
+            Work::Transcribe(t) => t.live.has_started(),
+            Work::Embed(live, _) => live.has_started(),
+            Work::Rerank(live, _) => live.has_started(),
+        }
+    }
+
     pub fn fail(self, fault: Fault, now: Micros) {
         match self.work {
-            Work::Transcribe(live, _) => live.fail(fault, now),
+            Work::Transcribe(t) => t.live.fail(fault, now),
             Work::Embed(live, _) => live.fail(fault, now),
             Work::Rerank(live, _) => live.fail(fault, now),
         }

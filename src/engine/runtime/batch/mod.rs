@@ -13,6 +13,7 @@ mod door;
 mod embed;
 mod fault;
 mod job;
+mod queue;
 mod rerank;
 mod runner;
 mod transcribe;
@@ -21,9 +22,10 @@ mod view;
 pub(super) use door::BatchWorker;
 pub(super) use view::{Surroundings, WaitingView, WorkerView};
 
+use crate::control::Op;
 use crate::control::snapshot::Outcome;
 use crate::engine::runtime::RequestId;
-use crate::engine::scheduler::Micros;
+use crate::engine::scheduler::{BatchCaps, LaneRules, Micros};
 use job::Job;
 
 /// What the dispatcher is told.
@@ -34,11 +36,27 @@ enum Command {
     /// The model is loaded, or failed to load: its state says which.
     Loaded,
     /// A batch has ended.
-    Ran(Report),
+    Ran(Box<Report>),
+    /// New settings.
+    Retune(Box<Retune>),
     /// Answer what waits, start nothing more.
     Drain,
     /// The engine is gone.
     Stop,
+}
+
+/// The most batches that may be with the runner at once: the places of its channel.
+const MAX_DEPTH: usize = 16;
+
+/// New settings of one operation, from the next batch on. What is absent stays as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retune {
+    pub op: Op,
+    /// The hard cap is not among them: no setting lifts it.
+    pub caps: Option<BatchCaps>,
+    pub rules: Option<LaneRules>,
+    /// Batches in flight at once, of all the model's operations; from 1 to 16.
+    pub depth: Option<usize>,
 }
 
 /// How a batch ended.
@@ -46,5 +64,11 @@ struct Report {
     batch: u64,
     /// Model time, without waiting for the device.
     run: Micros,
+    /// Cost of what was computed; 0 = that of the batch.
+    computed: u64,
+    /// After it ran out of memory: the cost that it was cut down to.
+    fits: Option<u64>,
     outcome: Outcome,
+    /// Recordings whose slice is over, to go on later.
+    put_aside: Vec<Job>,
 }

@@ -38,16 +38,29 @@ fn score(
 ) -> Result<Vec<f32>, Fault> {
     let mut scores = Vec::with_capacity(job.documents.len());
     let mut largest = CHUNK_DOCUMENTS;
+    let mut tries = 0;
     while scores.len() < job.documents.len() {
         live.wanted(run.now())?;
+        if tries >= run.max_attempts() {
+            return Err(fault::of_attempts(run.model(), tries));
+        }
+        tries += 1;
         let documents = chunk(job, scores.len(), largest);
         match run.step(|| model.score(&job.query, &documents)) {
-            Ok(Ok(some)) if some.len() == documents.len() => scores.extend(some),
+            Ok(Ok(some)) if some.len() == documents.len() => {
+                scores.extend(some);
+                tries = 0;
+            }
             Ok(Ok(some)) => {
                 let why = ModelError::Other(format!("{} scores for {} documents", some.len(), documents.len()));
                 return Err(fault::of_error(run.model(), "documents", &why));
             }
-            Ok(Err(ModelError::OutOfMemory { .. })) if documents.len() > 1 => largest = documents.len() / 2,
+            Ok(Err(ModelError::OutOfMemory { .. })) if documents.len() > 1 => {
+                largest = documents.len() / 2;
+                let lengths = |half: &[&[u32]]| rerank_cost(job.query.len(), half.iter().map(|d| d.len()));
+                let (first, second) = documents.split_at(largest);
+                run.did_not_fit(lengths(first).max(lengths(second)));
+            }
             Ok(Err(error)) => return Err(fault::of_error(run.model(), "documents", &error)),
             Err(panic) => return Err(fault::of_panic(run.model(), &*panic)),
         }

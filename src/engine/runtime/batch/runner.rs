@@ -6,6 +6,7 @@ use crate::control::snapshot::Outcome;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::models::{LoadedModel, ModelBack, ModelError};
 use crate::engine::runtime::handle::{LoadState, WorkerContext};
+use crate::engine::runtime::shared::draining_fault;
 use crate::engine::scheduler::Micros;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +17,10 @@ pub(super) struct Run<'a> {
     pub context: &'a WorkerContext,
     /// Model time of the batch so far.
     pub time: Micros,
+    /// Cost of what was computed, where that is not the cost of the batch.
+    pub computed: u64,
+    /// After the batch ran out of memory: the cost that it was cut down to.
+    pub fits: Option<u64>,
     pub tally: Tally,
 }
 
@@ -54,6 +59,16 @@ impl Run<'_> {
 
     pub fn model(&self) -> &str {
         &self.context.handle.name
+    }
+
+    /// Most times that one step of a request is tried.
+    pub fn max_attempts(&self) -> usize {
+        self.context.handle.profile.max_attempts.max(1)
+    }
+
+    /// A step ran out of memory and is tried again at most at this cost.
+    pub fn did_not_fit(&mut self, cut_to: u64) {
+        self.fits = Some(self.fits.map_or(cut_to, |fits| fits.min(cut_to)).max(1));
     }
 
     /// One call into the model, with the device to itself; a panic comes back as a value.
@@ -101,16 +116,30 @@ pub(super) fn run(
     while let Ok(batch) = work.recv() {
         let number = batch.number;
         let began = context.shared.clock.now();
-        let mut run = Run { context, time: Micros::ZERO, tally: Tally::default() };
+        let mut run = Run { context, time: Micros::ZERO, computed: 0, fits: None, tally: Tally::default() };
         // The steps contain the model's panics; this contains our own. Requests that a panic drops end with a fault.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run_batch(back, batch, &mut run))) {
+        let put_aside = catch_unwind(AssertUnwindSafe(|| run_batch(back, batch, &mut run))).unwrap_or_else(|panic| {
             let fault = fault::of_panic(&context.handle.name, &*panic);
             run.tally.fault(&fault);
-        }
+            Vec::new()
+        });
         let wall = context.shared.clock.now() - began;
-        let run_time = if run.time == Micros::ZERO { wall } else { run.time };
-        let report = Report { batch: number, run: run_time, outcome: run.tally.outcome() };
-        let _ = reports.send(Command::Ran(report));
+        let outcome = if put_aside.is_empty() { run.tally.outcome() } else { Outcome::Served };
+        let report = Report {
+            batch: number,
+            run: if run.time == Micros::ZERO { wall } else { run.time },
+            computed: run.computed,
+            fits: run.fits,
+            outcome,
+            put_aside,
+        };
+        if let Err(unsent) = reports.send(Command::Ran(Box::new(report)))
+            && let Command::Ran(report) = unsent.0
+        {
+            // The dispatcher is gone, and with it the engine: nobody takes these up again.
+            let now = context.shared.clock.now();
+            report.put_aside.into_iter().for_each(|job| job.fail(draining_fault(), now));
+        }
     }
 }
 
@@ -124,23 +153,25 @@ fn batch_back(loaded: LoadedModel) -> Result<(ModelBack, LoadState), String> {
     Ok((loaded.back, door::ready(loaded.front, weights)))
 }
 
-fn run_batch(back: &mut ModelBack, batch: Batch, run: &mut Run<'_>) {
+/// Runs a batch; returns what is to go on later.
+fn run_batch(back: &mut ModelBack, batch: Batch, run: &mut Run<'_>) -> Vec<Job> {
     tracing::debug!(model = run.model(), batch = batch.number, op = %batch.op, lane = %batch.lane, "batch starts");
     let (mut speech, mut embeds, mut reranks) = (Vec::new(), Vec::new(), Vec::new());
-    for Job { work, .. } in batch.jobs {
+    for Job { item, work } in batch.jobs {
         match work {
-            Work::Transcribe(live, job) => speech.push((live, job)),
+            Work::Transcribe(transcription) => speech.push((item, *transcription)),
             Work::Embed(live, job) => embeds.push((live, job)),
             Work::Rerank(live, job) => reranks.push((live, job)),
         }
     }
     match back {
-        ModelBack::Speech(model) => transcribe::run(&mut **model, speech, run),
+        ModelBack::Speech(model) => transcribe::run(&mut **model, speech, batch.windows, run),
         ModelBack::Text(model) => {
             embed::run(&mut **model, embeds, run);
             rerank::run(&mut **model, reranks, run);
+            Vec::new()
         }
         // Refused when it was loaded.
-        ModelBack::Lm(_) => {}
+        ModelBack::Lm(_) => Vec::new(),
     }
 }

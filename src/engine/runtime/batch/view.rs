@@ -1,10 +1,16 @@
-//! What a batch worker shows, as its dispatcher publishes it; and the estimates in it.
+//! What a batch worker shows, as its dispatcher publishes it.
 
-use crate::control::snapshot::{Caps, InflightBatch, LaneView, Next, Outcome, Queue, RecentBatch, Wait};
+use super::queue::CapMoved;
+use crate::control::snapshot::{
+    CapMoved as CapMovedShown, Caps, Controller, InflightBatch, LaneView, Next, Outcome, Owed, Queue, RecentBatch,
+    Service as ServiceShown, Turn, Wait,
+};
 use crate::control::{Lane, Op, WaitCode};
 use crate::engine::runtime::RequestId;
-use crate::engine::runtime::stats::{CostRate, OpStats};
-use crate::engine::scheduler::{BatchCaps, Explained, FlushReason, Former, LaneLoad, Micros, Preview};
+use crate::engine::runtime::stats::OpStats;
+use crate::engine::scheduler::{
+    BatchCaps, FlushReason, LaneLoad, LaneRules, Micros, OwedClip, Preview, Service, SliceWindows, TurnKind, TurnView,
+};
 use std::sync::atomic::Ordering;
 
 /// All queues of a worker at one instant. Times are absolute: ages are reckoned when a snapshot is taken.
@@ -18,13 +24,47 @@ pub(in crate::engine::runtime) struct QueueView {
     pub op: Op,
     pub caps: BatchCaps,
     pub caps_source: &'static str,
+    pub rules: LaneRules,
     pub depth: usize,
     pub clips: LaneLoad,
+    /// Those that were put aside included.
     pub recordings: LaneLoad,
+    pub aside: usize,
+    pub share: ShareView,
+    /// By lane: how long batches take, and on how many that was measured.
+    pub service: [(Option<Service>, usize); 2],
+    pub turn: Option<TurnView>,
+    pub owed: Vec<OwedView>,
+    pub owed_total: usize,
     pub preview: Option<Preview>,
     pub inflight: Vec<InflightView>,
     pub recent: Vec<RecentView>,
+    pub moves: Vec<CapMoved>,
     pub waiting: Vec<WaitingView>,
+}
+
+/// The engine time of the lanes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine::runtime) struct ShareView {
+    /// The recordings' part; absent where it has no effect.
+    pub part: Option<f64>,
+    /// Engine time by lane since the start.
+    pub ran: [Micros; 2],
+}
+
+/// A clip that a turn passed over.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine::runtime) struct OwedView {
+    id: RequestId,
+    cost: u64,
+    arrival: Micros,
+    turns_left: u64,
+}
+
+impl From<OwedClip> for OwedView {
+    fn from(clip: OwedClip) -> OwedView {
+        OwedView { id: RequestId(clip.id.0), cost: clip.cost, arrival: clip.arrival, turns_left: clip.turns_left }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -33,6 +73,8 @@ pub(in crate::engine::runtime) struct InflightView {
     pub lane: Lane,
     pub items: usize,
     pub cost: u64,
+    pub windows: Option<u64>,
+    pub turn: Option<u64>,
     pub started: Micros,
     pub expected: Option<Micros>,
 }
@@ -48,6 +90,8 @@ pub(in crate::engine::runtime) struct RecentView {
     pub queued: Micros,
     pub run: Micros,
     pub outcome: Outcome,
+    pub turn: Option<u64>,
+    pub put_aside: bool,
     pub ended: Micros,
 }
 
@@ -55,94 +99,23 @@ pub(in crate::engine::runtime) struct RecentView {
 #[derive(Debug, Clone)]
 pub(in crate::engine::runtime) struct WaitingView {
     pub id: RequestId,
+    pub lane: Lane,
     pub code: WaitCode,
     pub position: u64,
-    pub estimate: Option<Micros>,
-}
-
-/// How long a unit of cost takes in each lane.
-#[derive(Debug, Default)]
-pub(in crate::engine::runtime) struct LaneRates {
-    clips: CostRate,
-    recordings: CostRate,
-}
-
-impl LaneRates {
-    pub fn lane(&mut self, lane: Lane) -> &mut CostRate {
-        match lane {
-            Lane::Clips => &mut self.clips,
-            Lane::Recordings => &mut self.recordings,
-        }
-    }
-
-    fn estimate(&self, lane: Lane, cost: u64) -> Option<Micros> {
-        match (lane, cost) {
-            (_, 0) => Some(Micros::ZERO),
-            (Lane::Clips, _) => self.clips.estimate(cost),
-            (Lane::Recordings, _) => self.recordings.estimate(cost),
-        }
-    }
-}
-
-/// Estimates waits from measured run times: what runs, what is ahead in the lane, and what the other lane is given in
-/// between.
-pub(super) struct Estimator<'a> {
-    rates: &'a LaneRates,
-    inflight_left: Option<Micros>,
-    clips: LaneLoad,
-    recordings: LaneLoad,
-    cap: u64,
-}
-
-impl<'a> Estimator<'a> {
-    pub fn new(former: &Former, rates: &'a LaneRates, inflight_left: Option<Micros>) -> Self {
-        let (clips, recordings) = (former.lane(Lane::Clips), former.lane(Lane::Recordings));
-        Estimator { rates, inflight_left, clips, recordings, cap: former.caps().effective_cost() }
-    }
-
-    /// The wait of an item with `ahead` before it in its lane, when the other lane goes `turns` times first.
-    fn wait(&self, lane: Lane, ahead: u64, turns: u64) -> Option<Micros> {
-        let (other, other_cost) = match lane {
-            Lane::Clips => {
-                let n = self.recordings.pending as u64;
-                (Lane::Recordings, self.recordings.cost.checked_div(n).unwrap_or(0).saturating_mul(turns.min(n)))
-            }
-            Lane::Recordings => (Lane::Clips, self.clips.cost.min(self.cap.saturating_mul(turns))),
-        };
-        Some(self.inflight_left? + self.rates.estimate(lane, ahead)? + self.rates.estimate(other, other_cost)?)
-    }
-
-    /// The wait of an item that comes in now.
-    pub fn newcomer(&self, lane: Lane) -> Option<Micros> {
-        match lane {
-            Lane::Clips => self.wait(lane, self.clips.cost, self.clips.cost / self.cap.max(1) + 1),
-            Lane::Recordings => self.wait(lane, self.recordings.cost, self.recordings.pending as u64 + 1),
-        }
-    }
-
-    /// Estimates for what is explained in the order of positions.
-    pub fn all(&self, explained: Vec<Explained>) -> Vec<WaitingView> {
-        let (mut clips, mut recordings) = (0u64, 0u64);
-        let view = |e: Explained| {
-            let ahead = match e.lane {
-                Lane::Clips => &mut clips,
-                Lane::Recordings => &mut recordings,
-            };
-            let estimate = self.wait(e.lane, *ahead, e.turns_left.unwrap_or(0));
-            *ahead = ahead.saturating_add(e.cost);
-            WaitingView { id: RequestId(e.id.0), code: e.code, position: e.position, estimate }
-        };
-        explained.into_iter().map(view).collect()
-    }
+    pub turns_left: Option<u64>,
+    /// It has run and was put aside.
+    pub started: bool,
+    /// When it is expected to start, or to go on.
+    pub starts: Option<Micros>,
 }
 
 /// What overrides the former's own reasons: what the whole model waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::engine::runtime) struct Surroundings {
     pub loading: bool,
     pub draining: bool,
-    /// The runner stands in line for a device that another model has.
-    pub device_busy: bool,
+    /// The runner stands in line for a device that these models have.
+    pub device_busy: Option<String>,
 }
 
 impl QueueView {
@@ -156,67 +129,183 @@ impl QueueView {
     }
 
     /// Why a pending request waits, the model's surroundings included.
-    pub fn wait(&self, waiting: &WaitingView, around: Surroundings) -> Wait {
+    pub fn wait(&self, waiting: &WaitingView, around: &Surroundings, now: Micros) -> Wait {
         let code = match waiting.code {
             _ if around.loading => WaitCode::ModelLoading,
-            _ if around.draining => WaitCode::Draining,
-            WaitCode::WindowOpen | WaitCode::SlotBusy if around.device_busy => WaitCode::DeviceBusy,
+            // What has started goes on to its end in a drain.
+            _ if around.draining && !waiting.started => WaitCode::Draining,
+            WaitCode::WindowOpen | WaitCode::SlotBusy if around.device_busy.is_some() => WaitCode::DeviceBusy,
             // With every slot taken it is not the window that it waits for.
             WaitCode::WindowOpen if self.busy() => WaitCode::SlotBusy,
             code => code,
         };
-        Wait { code, estimate_ms: waiting.estimate.filter(|_| !around.loading).map(Micros::as_ms) }
+        let estimate = waiting.starts.filter(|_| !around.loading).map(|at| (at - now).as_ms());
+        Wait { code, on: self.on(code, waiting, around), turns_left: waiting.turns_left, estimate_ms: estimate }
+    }
+
+    /// What a request waits for, in words.
+    fn on(&self, code: WaitCode, waiting: &WaitingView, around: &Surroundings) -> Option<String> {
+        let turn = self.turn.as_ref().filter(|turn| turn.kind == TurnKind::Clips);
+        // The turn that is next: nobody is a member of it yet.
+        let next_turn = self.last_turn() + 1;
+        match code {
+            WaitCode::SlotBusy => self.running(None),
+            WaitCode::TurnOfOtherLane if waiting.lane == Lane::Clips => {
+                self.running(Some(Lane::Recordings)).or_else(|| Some("a recording, which is next".to_string()))
+            }
+            WaitCode::TurnOfOtherLane => match turn {
+                Some(turn) => Some(format!("turn {} of clips, {} left in it", turn.number, turn.members_left)),
+                None => self.running(None).or_else(|| Some(format!("turn {next_turn} of clips, which is next"))),
+            },
+            WaitCode::NotInThisTurn | WaitCode::OwedNextTurn => Some(format!("turn {next_turn} of clips")),
+            WaitCode::CapReached => {
+                let (cost, count) = (self.caps.effective_cost(), self.caps.count());
+                Some(format!("a later batch: one holds {count} requests, or {cost} {}", self.op.cost_unit()))
+            }
+            WaitCode::WindowOpen => {
+                let (wait, coalesce) = (self.caps.wait.as_ms(), self.caps.coalesce_window().as_ms());
+                Some(format!("company: {wait} ms at most, {coalesce} ms after the last arrival"))
+            }
+            WaitCode::DeviceBusy => around.device_busy.as_ref().map(|who| format!("the device, which has {who}")),
+            WaitCode::LanePaused => Some(format!("the lane {} to be resumed", waiting.lane)),
+            _ => None,
+        }
+    }
+
+    fn last_turn(&self) -> u64 {
+        let under_way = self.turn.as_ref().filter(|turn| turn.kind == TurnKind::Clips).map(|turn| turn.number);
+        let inflight = self.inflight.iter().filter_map(|batch| batch.turn);
+        let recent = self.recent.iter().filter_map(|batch| batch.turn);
+        under_way.into_iter().chain(inflight).chain(recent).max().unwrap_or(0)
+    }
+
+    /// The running batch (of a lane) that ends first, in words.
+    fn running(&self, lane: Option<Lane>) -> Option<String> {
+        let of_lane = self.inflight.iter().filter(|batch| lane.is_none_or(|lane| lane == batch.lane));
+        let batch = of_lane.min_by_key(|batch| batch.started + batch.expected.unwrap_or(Micros::MAX))?;
+        let what = match (batch.lane, batch.windows) {
+            (Lane::Clips, _) => format!("{} of the clips", batch.items),
+            (Lane::Recordings, None) => "a whole recording".to_string(),
+            (Lane::Recordings, Some(1)) => "one window of a recording".to_string(),
+            (Lane::Recordings, Some(n)) => format!("{n} windows of a recording"),
+        };
+        Some(format!("batch {}, {what}", batch.batch))
     }
 
     /// The snapshot's form.
     pub fn assemble(&self, stats: &OpStats, max_queue: usize, now: Micros) -> Queue {
-        let lane = |lane: Lane, load: &LaneLoad| {
-            let s = stats.lane(lane);
-            LaneView {
-                lane,
-                paused: false,
-                pending: load.pending as u64,
-                cost: load.cost,
-                oldest_wait_ms: load.oldest.map(|arrival| (now - arrival).as_ms()),
-                running: s.running.load(Ordering::Relaxed),
-                served: s.served.load(Ordering::Relaxed),
-                cancelled: s.cancelled.load(Ordering::Relaxed),
-                expired: s.expired.load(Ordering::Relaxed),
-                failed: s.failed.load(Ordering::Relaxed),
-            }
-        };
-        let mut lanes = vec![lane(Lane::Clips, &self.clips)];
+        let mut lanes = vec![self.lane(Lane::Clips, &self.clips, 0, stats, now)];
         if self.op == Op::Transcribe {
-            lanes.push(lane(Lane::Recordings, &self.recordings));
+            lanes.push(self.lane(Lane::Recordings, &self.recordings, self.aside, stats, now));
         }
+        let moved = |m: &CapMoved| CapMovedShown {
+            ago_ms: (now - m.at).as_ms(),
+            knob: m.knob.to_string(),
+            from: m.from,
+            to: m.to,
+            cause: m.cause.to_string(),
+        };
         Queue {
             op: self.op,
             lanes,
-            caps: Caps {
-                max_batch_cost_effective: self.caps.effective_cost(),
-                max_batch_cost: self.caps.max_cost,
-                max_batch_cost_hard: self.caps.hard_cost,
-                max_batch_cost_source: self.caps_source.to_string(),
-                max_batch_requests: self.caps.count() as u64,
-                wait_ms: self.caps.wait.as_ms(),
-                coalesce_ms: self.caps.coalesce.as_ms(),
-                depth: self.depth as u64,
-                max_queue: max_queue as u64,
+            slice_windows: match self.rules.slice_windows {
+                SliceWindows::Windows(n) if self.op == Op::Transcribe => Some(u64::from(n.get())),
+                _ => None,
             },
-            next: self.preview.as_ref().map(|p| Next {
-                lane: p.lane,
-                why: match p.why {
-                    Some(why) => why.name().to_string(),
-                    None if self.busy() => WaitCode::SlotBusy.name().to_string(),
-                    None => WaitCode::WindowOpen.name().to_string(),
-                },
-                items: p.items as u64,
-                cost: p.cost,
-            }),
+            caps: self.caps(max_queue),
+            controller: Controller {
+                mode: "off".to_string(),
+                moves: self.moves.iter().map(moved).collect(),
+                ..Controller::default()
+            },
+            turn: self.turn(now),
+            next: self.preview.as_ref().map(|p| self.next(p)),
             inflight: self.inflight.iter().map(|b| b.assemble(now)).collect(),
             recent: self.recent.iter().map(|b| b.assemble(now)).collect(),
             latency: stats.latency(),
             counters: stats.counters(),
+        }
+    }
+
+    fn lane(&self, lane: Lane, load: &LaneLoad, aside: usize, stats: &OpStats, now: Micros) -> LaneView {
+        let s = stats.lane(lane);
+        let recordings = usize::from(lane == Lane::Recordings);
+        let (service, window) = self.service[recordings];
+        LaneView {
+            lane,
+            paused: self.rules.paused.lane(lane),
+            share: self.share.part.map(|part| if lane == Lane::Recordings { part } else { 1.0 - part }),
+            pending: load.pending.saturating_sub(aside) as u64,
+            put_aside: aside as u64,
+            cost: load.cost,
+            oldest_wait_ms: load.oldest.map(|arrival| (now - arrival).as_ms()),
+            running: s.running.load(Ordering::Relaxed),
+            served: s.served.load(Ordering::Relaxed),
+            cancelled: s.cancelled.load(Ordering::Relaxed),
+            expired: s.expired.load(Ordering::Relaxed),
+            failed: s.failed.load(Ordering::Relaxed),
+            engine_ms: self.share.ran[recordings].as_ms(),
+            service: service.map(|service| ServiceShown {
+                base_ms: service.base_us / 1_000.0,
+                item_ms: service.item_us / 1_000.0,
+                cost_us: service.cost_us,
+                window: window as u64,
+            }),
+            estimate_error: stats.estimate_error(lane),
+        }
+    }
+
+    fn caps(&self, max_queue: usize) -> Caps {
+        Caps {
+            max_batch_cost_effective: self.caps.effective_cost(),
+            max_batch_cost: self.caps.max_cost,
+            max_batch_cost_hard: self.caps.hard_cost,
+            max_batch_cost_floor: None,
+            max_batch_cost_start: None,
+            max_batch_cost_ceiling: None,
+            max_batch_cost_source: self.caps_source.to_string(),
+            max_batch_requests: self.caps.count() as u64,
+            wait_ms: self.caps.wait.as_ms(),
+            coalesce_ms: self.caps.coalesce.as_ms(),
+            depth: self.depth as u64,
+            max_queue: max_queue as u64,
+        }
+    }
+
+    fn turn(&self, now: Micros) -> Option<Turn> {
+        let owed = self.owed.iter().map(|owed| Owed {
+            request: owed.id.to_string(),
+            cost: owed.cost,
+            waited_ms: (now - owed.arrival).as_ms(),
+            turns_left: Some(owed.turns_left),
+        });
+        self.turn.as_ref().map(|turn| Turn {
+            kind: turn.kind.name().to_string(),
+            number: turn.number,
+            began_ago_ms: Some((now - turn.began).as_ms()),
+            members_left: turn.members_left as u64,
+            served_cost: turn.served_cost,
+            limit: Some(turn.limit),
+            owed: owed.collect(),
+            owed_total: self.owed_total as u64,
+        })
+    }
+
+    fn next(&self, p: &Preview) -> Next {
+        Next {
+            lane: p.lane,
+            why: match p.why {
+                Some(why) => why.name().to_string(),
+                None if self.busy() => WaitCode::SlotBusy.name().to_string(),
+                None => WaitCode::WindowOpen.name().to_string(),
+            },
+            lane_why: (self.op == Op::Transcribe).then(|| p.because.name().to_string()),
+            items: p.items as u64,
+            cost: p.cost,
+            windows: match self.rules.slice_windows {
+                SliceWindows::Windows(n) if p.lane == Lane::Recordings => Some(u64::from(n.get())),
+                _ => None,
+            },
         }
     }
 }
@@ -230,6 +319,8 @@ impl InflightView {
             cost: self.cost,
             running_ms: (now - self.started).as_ms(),
             expected_ms: self.expected.map(Micros::as_ms),
+            windows: self.windows,
+            turn: self.turn,
         }
     }
 }
@@ -247,6 +338,8 @@ impl RecentView {
             run_ms: self.run.as_ms(),
             outcome: self.outcome,
             ended_ago_ms: (now - self.ended).as_ms(),
+            put_aside: self.put_aside,
+            turn: self.turn,
         }
     }
 }

@@ -46,7 +46,7 @@ impl GenerationView {
         self.waiting
             .iter()
             .enumerate()
-            .map(move |(i, id)| (*id, i as u64 + 1, Wait { code, estimate_ms: free.filter(|_| i == 0) }))
+            .map(move |(i, id)| (*id, i as u64 + 1, Wait { estimate_ms: free.filter(|_| i == 0), ..Wait::of(code) }))
     }
 
     /// The snapshot's form.

@@ -9,7 +9,8 @@ use crate::profile::Family;
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Samples of one window.
-pub(super) const WINDOW: usize = 30 * 16_000;
+pub(super) const WINDOW: usize = WINDOW_S * 16_000;
+pub(super) const WINDOW_S: usize = 30;
 
 /// Where fake models stop, once the test closes the curtain, until it lets them go on.
 #[derive(Debug, Default)]
@@ -90,6 +91,7 @@ impl Transcriber for Ears {
                     session.seek += 1;
                     panic!("the script says so");
                 }
+                "panics later" if !session.segments.is_empty() => panic!("the script says so"),
                 "bad" => return Err(ModelError::BadInput("noise beyond belief".to_string())),
                 "stuck" => return Ok(WindowReport { new_segments: 0, decoded_tokens: 0, fallbacks: 0 }),
                 "large" if count > 1 => {

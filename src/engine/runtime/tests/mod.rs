@@ -5,6 +5,8 @@ mod containment;
 mod fakes;
 mod leaving;
 mod seen;
+mod slices;
+mod tuning;
 
 use super::*;
 use crate::control::snapshot::{Outcome, Queue, Request};
@@ -29,12 +31,19 @@ fn model(id: &str, family: Family, ops: &[Op]) -> ModelProfile {
         max_batch_requests: 12,
         wait_ms: 0.0,
         coalesce_ms: 0.0,
-        depth: 2,
+        coalesce_ratio: 0.5,
+        idle_bypass: false,
+        depth: None,
+        max_attempts: 6,
         max_queue: 8,
         dtype: DType::Auto,
         device: DeviceChoice::Cpu,
+        device_weight: 1,
         max_input_tokens: None,
         long_form: true,
+        slice_windows: Some(1),
+        recordings_share: 0.5,
+        keep_owed: false,
         language: None,
         generation: None,
     }

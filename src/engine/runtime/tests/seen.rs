@@ -6,7 +6,7 @@ use crate::control::{Lane, Snapshot};
 
 #[tokio::test]
 async fn the_snapshot_shows_what_runs_waits_and_has_ended() {
-    let (engine, stage) = engine(|_| {});
+    let (engine, stage) = engine(|profile| profile.models[0].slice_windows = None);
     let done = transcribe(&engine, 2, "done");
     let done_id = done.id;
     transcript(done).await.expect("served");

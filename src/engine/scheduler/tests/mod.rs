@@ -4,6 +4,7 @@ mod bound;
 mod due;
 mod edges;
 mod explain;
+mod forecast;
 mod model;
 mod pause;
 mod random;

@@ -1,0 +1,292 @@
+//! One operation's former with what is known of its batches: how long they take, what moved its caps, what came lately.
+
+use super::job::Job;
+use super::view::{InflightView, OwedView, QueueView, RecentView, ShareView, WaitingView};
+use super::{Report, Retune};
+use crate::control::{Lane, Op};
+use crate::engine::runtime::RequestId;
+use crate::engine::runtime::stats::OpStats;
+use crate::engine::scheduler::{
+    AUDIO_HARD_CAP_MS, Arrivals, BatchCaps, DEFAULT_MAX_BATCH_COST, Formed, Former, Item, ItemId, LaneRules, Micros,
+    Outlook, Running, ServiceFit, Slice, SliceWindows, forecast,
+};
+use crate::profile::ModelProfile;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Batches that are remembered.
+const RECENT: usize = 32;
+/// Moves of caps that are remembered.
+const MOVES: usize = 10;
+/// Owed clips that are shown.
+const OWED: usize = 32;
+/// Arrivals that the pace of clips is taken from, and how old they may be.
+const ARRIVALS: usize = 64;
+const LATELY: Micros = Micros(30_000_000);
+/// Weight of the newest slice in the measure of how far a window moves a recording on.
+const NEWEST: f64 = 0.2;
+
+/// A batch with the runner.
+#[derive(Debug, Clone)]
+pub(super) struct Inflight {
+    pub op: Op,
+    pub formed: Formed,
+    pub queued: Micros,
+    pub view: InflightView,
+}
+
+/// A cap that was moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::engine::runtime) struct CapMoved {
+    pub at: Micros,
+    pub knob: &'static str,
+    pub from: f64,
+    pub to: f64,
+    pub cause: &'static str,
+}
+
+pub(super) struct Queue {
+    pub op: Op,
+    pub former: Former,
+    pub stats: Arc<OpStats>,
+    clips: ServiceFit,
+    recordings: ServiceFit,
+    /// The part of its nominal length by which a window moves a recording on.
+    window_advance: f64,
+    recent: VecDeque<RecentView>,
+    moves: VecDeque<CapMoved>,
+    source: &'static str,
+    /// Recordings between two slices.
+    aside: HashSet<ItemId>,
+    /// When clips came, and what they cost.
+    arrivals: VecDeque<(Micros, u64)>,
+    /// The last turn of clips that a batch belonged to.
+    turn: u64,
+    /// When each pending item was last expected to start.
+    expected: HashMap<ItemId, Micros>,
+}
+
+impl Queue {
+    pub fn new(op: Op, profile: &ModelProfile, stats: Arc<OpStats>) -> Queue {
+        let mut former = Former::new(caps(profile, op));
+        former.set_rules(rules(profile));
+        Queue {
+            op,
+            former,
+            stats,
+            clips: ServiceFit::default(),
+            recordings: ServiceFit::default(),
+            window_advance: 1.0,
+            recent: VecDeque::new(),
+            moves: VecDeque::new(),
+            source: if profile.max_batch_tokens.is_some() { "profile" } else { "default" },
+            aside: HashSet::new(),
+            arrivals: VecDeque::new(),
+            turn: 0,
+            expected: HashMap::new(),
+        }
+    }
+
+    /// A request comes in; false when one of its id is here already.
+    pub fn push(&mut self, item: Item) -> bool {
+        if item.lane == Lane::Clips {
+            if self.arrivals.len() == ARRIVALS {
+                self.arrivals.pop_front();
+            }
+            self.arrivals.push_back((item.arrival, item.cost));
+        }
+        self.former.push(item)
+    }
+
+    /// A request leaves without having been taken.
+    pub fn remove(&mut self, id: ItemId) {
+        self.former.remove(id);
+        self.aside.remove(&id);
+        self.expected.remove(&id);
+    }
+
+    /// A batch was taken: what it is expected to take, and whether a turn of clips begins with it.
+    pub fn taken(&mut self, formed: &Formed) -> (Option<Micros>, bool) {
+        for item in &formed.items {
+            self.aside.remove(&item.id);
+            self.expected.remove(&item.id);
+        }
+        let begins = formed.turn.is_some_and(|turn| turn > self.turn);
+        self.turn = formed.turn.unwrap_or(self.turn);
+        (self.fit(formed.lane).estimate(formed.items.len(), formed.cost), begins)
+    }
+
+    fn fit(&mut self, lane: Lane) -> &mut ServiceFit {
+        match lane {
+            Lane::Clips => &mut self.clips,
+            Lane::Recordings => &mut self.recordings,
+        }
+    }
+
+    /// A recording's slice is over and it is wanted still: it is the head of its lane again.
+    pub fn put_back(&mut self, slice: Slice, job: &Job) -> bool {
+        let back = self.former.put_back(slice, job.item.cost);
+        if back {
+            self.aside.insert(job.item.id);
+        }
+        back
+    }
+
+    /// A batch has run. Its [`Former::ran`] is called apart, when what it put aside is back.
+    pub fn ran(&mut self, batch: &Inflight, report: &Report, now: Micros) {
+        let formed = &batch.formed;
+        self.fit(formed.lane).observe(batch.view.items, formed.cost, report.run);
+        // A recording's last slice ends with it, which says nothing of windows.
+        if formed.slice.is_some() && !report.put_aside.is_empty() && report.computed > 0 {
+            let part = report.computed as f64 / formed.cost.max(1) as f64;
+            self.window_advance += NEWEST * (part - self.window_advance);
+        }
+        self.stats.batches.fetch_add(1, Ordering::Relaxed);
+        self.stats.run_us.fetch_add(report.run.0, Ordering::Relaxed);
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(RecentView {
+            batch: report.batch,
+            lane: formed.lane,
+            why: formed.why,
+            items: batch.view.items,
+            cost: formed.cost,
+            cap: formed.cap,
+            queued: batch.queued,
+            run: report.run,
+            outcome: report.outcome,
+            turn: formed.turn,
+            put_aside: !report.put_aside.is_empty(),
+            ended: now,
+        });
+    }
+
+    /// A batch ran out of memory at its cost and was cut down to `fits`: no later batch is to be dearer than that.
+    /// Returns the move, where there is one.
+    pub fn lower_cap(&mut self, fits: u64, now: Micros) -> Option<CapMoved> {
+        let caps = *self.former.caps();
+        let from = caps.effective_cost();
+        if fits >= from {
+            return None;
+        }
+        self.former.set_caps(BatchCaps { max_cost: fits.max(1), ..caps });
+        self.source = "memory";
+        let moved =
+            CapMoved { at: now, knob: "max_batch_cost", from: from as f64, to: fits as f64, cause: "out_of_memory" };
+        if self.moves.len() == MOVES {
+            self.moves.pop_front();
+        }
+        self.moves.push_back(moved);
+        Some(moved)
+    }
+
+    /// New settings from the next batch on.
+    pub fn retune(&mut self, change: &Retune) {
+        if let Some(caps) = change.caps {
+            self.former.set_caps(BatchCaps { hard_cost: self.former.caps().hard_cost, ..caps });
+            self.source = "live";
+        }
+        if let Some(rules) = change.rules {
+            self.former.set_rules(rules);
+        }
+    }
+
+    /// Walks ahead: when will what waits start? Kept for [`view`](Self::view).
+    pub fn look_ahead(&mut self, now: Micros, slots: usize, inflight: &[Inflight]) {
+        let running = inflight.iter().map(|batch| {
+            let takes = batch.view.expected.unwrap_or_default();
+            Running { ends: batch.view.started + takes, charge: batch.formed.charge, takes, slice: batch.formed.slice }
+        });
+        let known = inflight.iter().all(|batch| batch.view.expected.is_some());
+        let outlook = Outlook {
+            clips: self.clips.service(),
+            recordings: self.recordings.service(),
+            window_advance: self.window_advance,
+            slots,
+            running: running.collect(),
+            arrivals: self.pace(now),
+        };
+        // How long what runs still takes nobody knows before the first of its kind has ended: nothing is told then.
+        self.expected = if known { forecast(&self.former, now, &outlook) } else { HashMap::new() };
+        self.expected.values_mut().for_each(|wait| *wait = now + *wait);
+    }
+
+    /// When the item was expected to start, as of the last look ahead.
+    pub fn expected(&self) -> &HashMap<ItemId, Micros> {
+        &self.expected
+    }
+
+    /// At what pace clips have come lately.
+    fn pace(&mut self, now: Micros) -> Option<Arrivals> {
+        while self.arrivals.front().is_some_and(|(at, _)| now - *at > LATELY) {
+            self.arrivals.pop_front();
+        }
+        let n = self.arrivals.len() as u64;
+        let (first, _) = *self.arrivals.front()?;
+        let costs = self.arrivals.iter().fold(0u64, |sum, (_, cost)| sum.saturating_add(*cost));
+        // One clip is no pace. The time since the last one counts too: a stream that has stopped fades away.
+        (n > 1).then(|| Arrivals { every: Micros((now - first).0 / n), cost: costs / n })
+    }
+
+    /// What is shown of it.
+    pub fn view(&self, now: Micros, slots: usize, inflight: Vec<InflightView>) -> QueueView {
+        let waiting = self.former.explain_all(now).into_iter().map(|e| WaitingView {
+            id: RequestId(e.id.0),
+            lane: e.lane,
+            code: e.code,
+            position: e.position,
+            turns_left: e.turns_left,
+            started: self.aside.contains(&e.id),
+            starts: self.expected.get(&e.id).copied(),
+        });
+        let owed = self.former.owed(usize::MAX);
+        let share = self.former.share();
+        QueueView {
+            op: self.op,
+            caps: *self.former.caps(),
+            caps_source: self.source,
+            rules: *self.former.rules(),
+            depth: slots,
+            clips: self.former.lane(Lane::Clips),
+            recordings: self.former.lane(Lane::Recordings),
+            aside: self.aside.len(),
+            share: ShareView { part: share.in_effect.then_some(share.recordings), ran: [share.clips_ran, share.recordings_ran] },
+            service: [(self.clips.service(), self.clips.window()), (self.recordings.service(), self.recordings.window())],
+            turn: self.former.turn(),
+            owed_total: owed.len(),
+            owed: owed.into_iter().take(OWED).map(OwedView::from).collect(),
+            preview: self.former.preview(now),
+            inflight,
+            recent: self.recent.iter().cloned().collect(),
+            moves: self.moves.iter().copied().collect(),
+            waiting: waiting.collect(),
+        }
+    }
+}
+
+/// What bounds the batches of an operation, by its model's profile.
+fn caps(profile: &ModelProfile, op: Op) -> BatchCaps {
+    BatchCaps {
+        max_cost: profile.max_batch_tokens.unwrap_or(DEFAULT_MAX_BATCH_COST),
+        hard_cost: (op == Op::Transcribe).then_some(AUDIO_HARD_CAP_MS),
+        max_requests: profile.max_batch_requests,
+        wait: Micros::from_ms(profile.wait_ms),
+        coalesce: Micros::from_ms(profile.coalesce_ms),
+        coalesce_ratio: profile.coalesce_ratio,
+        idle_bypass: profile.idle_bypass,
+        ..BatchCaps::default()
+    }
+}
+
+/// The rules between the lanes, by the model's profile.
+fn rules(profile: &ModelProfile) -> LaneRules {
+    let windows = profile.slice_windows.and_then(|n| SliceWindows::windows(u32::try_from(n).unwrap_or(u32::MAX)));
+    LaneRules {
+        slice_windows: windows.unwrap_or(SliceWindows::Whole),
+        recordings_share: profile.recordings_share,
+        keep_owed: profile.keep_owed,
+        ..LaneRules::default()
+    }
+}
