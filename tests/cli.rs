@@ -85,14 +85,17 @@ fn json(assert: &Assert) -> serde_json::Value {
     serde_json::from_str(&stdout(assert)).unwrap_or_else(|e| panic!("{e}: {}", stdout(assert)))
 }
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 23] = [
     "serve",
     "demo",
     "top",
     "status",
     "models",
     "lanes",
+    "turns",
+    "caps",
     "requests",
+    "why",
     "cancel",
     "transcribe",
     "embed",
@@ -222,7 +225,7 @@ fn snapshot() -> String {
 fn nouns_show_the_snapshot_in_every_format() {
     let home = Home::new();
     home.stand_in("one", "200 OK", snapshot());
-    for noun in ["status", "models", "lanes", "requests"] {
+    for noun in ["status", "models", "lanes", "turns", "caps", "requests"] {
         for format in ["table", "wide"] {
             let done = home.run(&[noun, "-o", format]).code(0);
             let text = stdout(&done);
@@ -260,6 +263,40 @@ fn colour_is_for_terminals_and_for_those_who_ask() {
     assert!(painted(&["models", "--color", "always"]));
     assert!(!painted(&["models", "--color", "never"]));
     assert!(!painted(&["models", "--color", "always", "-o", "json"]), "data is never painted");
+}
+
+#[test]
+fn a_busy_engine_says_whose_turn_it_is_and_why_somebody_waits() {
+    let home = Home::new();
+    let busy = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/snapshots/busy.json"));
+    home.stand_in("one", "200 OK", busy.unwrap());
+    let turns = stdout(&home.run(&["turns", "-o", "wide"]).code(0));
+    assert!(turns.contains("clips 41") && turns.contains("1 window") && turns.contains("50%"), "{turns}");
+    assert!(turns.contains("OWED") && turns.contains("2 turns"), "{turns}");
+    let owed = json(&home.run(&["turns", "-o", "json"]))[0]["turn"]["owed"][0]["request"].clone();
+    let why = stdout(&home.run(&["why", owed.as_str().unwrap()]).code(0));
+    for line in [
+        " waits: owed_next_turn\n  it was passed over and is owed a place in the next turn\n",
+        "  for       turn 42 of clips\n",
+        " of 11 in the clips of whisper-tiny-en (transcribe)\n",
+        "  bound     taken within 1 turn from now, whatever arrives\n",
+        "  estimate  about 4.10 s more (estimates of this lane were 14 % off in the median of 256 requests)\n",
+        "  to do     nothing: it goes first in the next turn\n",
+    ] {
+        assert!(why.contains(line), "{line:?} is not in\n{why}");
+    }
+    let told = json(&home.run(&["why", owed.as_str().unwrap(), "-o", "json"]));
+    assert_eq!((&told["wait"]["turns_left"], &told["reason"]["code"]), (&1.into(), &"owed_next_turn".into()));
+    let aside = stdout(&home.run(&["why", "req-1770"]).code(0));
+    assert!(aside.contains("put aside between two slices"), "{aside}");
+    let runs = stdout(&home.run(&["why", "req-1801"]).code(0));
+    assert!(runs.contains("does not wait: it has run for 1.21 s, 61 % done"), "{runs}");
+    let missing = home.run(&["why", "req-1"]).code(5);
+    assert!(stderr(&missing).contains("there is no request `req-1`"));
+    let caps = stdout(&home.run(&["caps"]).code(0));
+    assert!(caps.contains("EFFECTIVE") && caps.contains("120000") && caps.contains("off"), "{caps}");
+    let lanes = stdout(&home.run(&["lanes", "-o", "wide"]).code(0));
+    assert!(lanes.contains("ESTIMATES OFF") && lanes.contains("14% (256)"), "{lanes}");
 }
 
 #[test]

@@ -65,11 +65,8 @@ impl Why {
             };
             return Err(CliError::new(ExitCode::Refused, message).hint(hint));
         };
-        let queue = s
-            .models
-            .iter()
-            .find(|m| m.id == request.model)
-            .and_then(|m| m.queues.iter().find(|q| q.op == request.op));
+        let queue =
+            s.models.iter().find(|m| m.id == request.model).and_then(|m| m.queues.iter().find(|q| q.op == request.op));
         let lane = queue.and_then(|q| q.lanes.iter().find(|l| l.lane == request.lane));
         let reason = request.wait.as_ref().map(|wait| Reason {
             code: wait.code,
@@ -111,10 +108,13 @@ impl Why {
             let requests = counted(e.window, "request", "requests");
             format!(" (estimates of this lane were {:.0} % off in the median of {requests})", e.median_ratio * 100.0)
         });
-        line("estimate", match wait.estimate_ms {
-            Some(ms) => format!("about {} more{}", millis(ms), error.unwrap_or_default()),
-            None => "none: nothing of the kind has been measured yet".to_string(),
-        })?;
+        line(
+            "estimate",
+            match wait.estimate_ms {
+                Some(ms) => format!("about {} more{}", millis(ms), error.unwrap_or_default()),
+                None => "none: nothing of the kind has been measured yet".to_string(),
+            },
+        )?;
         line("so far", millis(r.queued_ms))?;
         if let Some(ms) = r.deadline_ms {
             line("deadline", format!("in {}", millis(ms)))?;

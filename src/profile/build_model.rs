@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::types::{DType, DeviceChoice, Family, FileRole, GenerationSettings, ModelFile, ModelProfile};
-use super::{origin::Row, value};
+use super::{adaptive, origin::Row, value};
 use crate::control::Op;
 use std::collections::BTreeMap;
 
@@ -32,21 +32,23 @@ pub(super) fn build(reader: &mut Reader<'_>) -> Option<(ModelProfile, Vec<Row>)>
         licence: reader.text("licence").unwrap_or_default(),
         files,
         max_batch_tokens: reader.count("max_batch_tokens"),
+        budget_origin: reader.origin("max_batch_tokens"),
         max_batch_requests: reader.size("max_batch_requests"),
         wait_ms: reader.time("wait_ms").unwrap_or(0.0),
         coalesce_ms: reader.time("coalesce_ms").unwrap_or(0.0),
-        coalesce_ratio: reader.ratio("coalesce_ratio").unwrap_or(0.5),
+        coalesce_ratio: reader.number("coalesce_ratio").unwrap_or(0.5),
         idle_bypass: reader.boolean("idle_bypass").unwrap_or(false),
         depth: reader.count("depth").and_then(|n| usize::try_from(n).ok()),
         max_attempts: reader.size("max_attempts"),
         max_queue: reader.size("max_queue"),
         dtype: reader.word("dtype").map(value::dtype).unwrap_or(DType::Auto),
         device: reader.parsed("device", value::device).unwrap_or(DeviceChoice::Auto),
+        adaptive: adaptive::read(reader),
         device_weight: reader.count("device_weight").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
         max_input_tokens: reader.count("max_input_tokens").and_then(|n| usize::try_from(n).ok()),
         long_form: family == Family::Whisper && reader.boolean("long_form.enabled").unwrap_or(true),
         slice_windows: (family == Family::Whisper).then(|| reader.count_or("long_form.slice_windows")).flatten(),
-        recordings_share: reader.ratio("lanes.recordings.share").unwrap_or(0.5),
+        recordings_share: reader.number("lanes.recordings.share").unwrap_or(0.5),
         keep_owed: reader.boolean("lanes.keep_owed").unwrap_or(false),
         language: reader.name("language"),
         generation: (family == Family::Llama).then(|| generation(reader)),

@@ -32,6 +32,16 @@ pub const ALIASES: &[(&str, &str)] = &[
     ("SIE_BATCHER_COALESCE_MS", "coalesce_ms"),
     ("SIE_BATCHER_COALESCE_RATIO", "coalesce_ratio"),
     ("SIE_BATCHER_IDLE_BYPASS_ENABLED", "idle_bypass"),
+    ("SIE_ADAPTIVE_BATCH_MAX_WAIT_MS", "adaptive.max_wait_ms"),
+    ("SIE_ADAPTIVE_BATCH_MIN_WAIT_MS", "adaptive.min_wait_ms"),
+    ("SIE_ADAPTIVE_BATCH_INITIAL_WAIT_MS", "adaptive.initial_wait_ms"),
+    ("SIE_ADAPTIVE_BATCH_TARGET_P50_MS", "adaptive.target_ms"),
+    ("SIE_ADAPTIVE_BATCH_MIN_TARGET_P50_MS", "adaptive.min_target_ms"),
+    ("SIE_ADAPTIVE_BATCH_MAX_TARGET_P50_MS", "adaptive.max_target_ms"),
+    ("SIE_ADAPTIVE_BATCH_CALIBRATION_MULT", "adaptive.calibration"),
+    ("SIE_ADAPTIVE_BATCH_MAX_COST", "adaptive.max_cost"),
+    ("SIE_ADAPTIVE_BATCH_MIN_COST", "adaptive.min_cost"),
+    ("SIE_ADAPTIVE_BATCH_INITIAL_COST", "adaptive.initial_cost"),
 ];
 
 /// Published names whose settings do not exist here yet: said aloud rather than ignored.

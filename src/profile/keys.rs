@@ -26,8 +26,8 @@ pub enum Kind {
         min: u64,
         max: u64,
     },
-    /// A part of a whole, such as 0.5.
-    Ratio {
+    /// A number, such as 0.5.
+    Number {
         min: f64,
         max: f64,
     },
@@ -164,7 +164,7 @@ pub const MODEL: &[Key] = &[
     key_of(
         BATCHED,
         "coalesce_ratio",
-        Kind::Ratio { min: 0.0, max: 1.0 },
+        Kind::Number { min: 0.0, max: 1.0 },
         "0.5",
         "Upper bound of coalesce_ms as a part of wait_ms.",
     ),
@@ -190,6 +190,121 @@ pub const MODEL: &[Key] = &[
         "6",
         "Most times that one step of a request is tried: alone after a batch that failed, in halves of one that ran out \
          of memory.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.mode",
+        Kind::OneOf(&["off", "pi"]),
+        "off",
+        "What adapts batch window and cost cap: `pi`, the published controller, or nothing. Off by default: its target is \
+         made of model time while the latency it compares with contains the queue, and a step can fall to the floor.",
+    ),
+    key_of(BATCHED, "adaptive.freeze", Kind::Bool, "false", "Holds both knobs where they are."),
+    key_of(
+        BATCHED,
+        "adaptive.initial_wait_ms",
+        Kind::Millis { min: 0.0, max: 60_000.0 },
+        "",
+        "Batch window at the start. Default: wait_ms.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.min_wait_ms",
+        Kind::Millis { min: 0.0, max: 60_000.0 },
+        "15",
+        "Shortest batch window under control.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.max_wait_ms",
+        Kind::Millis { min: 0.0, max: 60_000.0 },
+        "50",
+        "Longest batch window under control.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.target_ms",
+        Kind::Millis { min: 1.0, max: 3_600_000.0 },
+        "",
+        "Median latency to aim at. Default: calibrated from the first batches.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.calibration",
+        Kind::Number { min: 0.1, max: 100.0 },
+        "1.5",
+        "Calibration: the target is so many times the median model time of a batch.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.min_target_ms",
+        Kind::Millis { min: 0.1, max: 3_600_000.0 },
+        "5",
+        "Least target that calibration may find.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.max_target_ms",
+        Kind::Millis { min: 0.1, max: 3_600_000.0 },
+        "500",
+        "Greatest target that calibration may find.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.gain",
+        Kind::Number { min: 0.0, max: 100.0 },
+        "0.3",
+        "Milliseconds of window per millisecond of headroom (target minus latency).",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.integral_gain",
+        Kind::Number { min: 0.0, max: 100.0 },
+        "0.05",
+        "Milliseconds of window per ms·s of accumulated headroom.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.integral_limit",
+        Kind::Number { min: 0.0, max: 100_000.0 },
+        "20",
+        "Most headroom that accumulates, in ms·s, either way.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.cost_gain_ratio",
+        Kind::Number { min: 0.0, max: 100.0 },
+        "0.5",
+        "Gain of the cost cap as a part of gain.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.fill_threshold",
+        Kind::Number { min: 0.0, max: 1.0 },
+        "0.7",
+        "The cost cap moves only while batches are filled at least so far.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.starved_after",
+        count(1, 1_000_000),
+        "20",
+        "Lone requests in a row, with both knobs at their floors, after which the knobs begin anew from higher up.",
+    ),
+    key_of(
+        BATCHED,
+        "adaptive.min_cost",
+        count(1, 1 << 40),
+        "",
+        "Least cost cap under control. Default: a quarter of the budget, at least 256, at most the budget.",
+    ),
+    key_of(BATCHED, "adaptive.initial_cost", count(1, 1 << 40), "", "Cost cap at the start. Default: the budget."),
+    key_of(
+        BATCHED,
+        "adaptive.max_cost",
+        count(1, 1 << 40),
+        "",
+        "Greatest cost cap under control. Default: four times the budget.",
     ),
     key("max_queue", count(1, 1_000_000), Some("256"), "Requests that may wait per operation; beyond it: 429."),
     key_of(
@@ -217,7 +332,7 @@ pub const MODEL: &[Key] = &[
     key_of(
         WHISPER,
         "lanes.recordings.share",
-        Kind::Ratio { min: 0.01, max: 0.99 },
+        Kind::Number { min: 0.01, max: 0.99 },
         "0.5",
         "The recordings' part of the engine's time while clips wait too; the clips have the rest. Without effect where \
          slice_windows is `whole`: the lanes then take turns one by one.",

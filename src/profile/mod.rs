@@ -7,6 +7,7 @@
 //!
 //! The engine takes the typed values ([`ModelProfile`], [`BoxProfile`]); people ask for the origins ([`Resolved`]).
 
+mod adaptive;
 mod build_box;
 mod build_model;
 mod describe;
@@ -26,6 +27,7 @@ pub mod types;
 mod value;
 mod yaml;
 
+pub use adaptive::{AdaptiveMode, AdaptiveSettings, Bound};
 pub use build_model::{DEFAULT_BATCH_COST, family_ops};
 pub use describe::{Listing, Report, Shown, check, kind_of, list, show};
 pub use env::{ALIASES, Env, PREFIX, RESERVED, variable};

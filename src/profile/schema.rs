@@ -48,9 +48,12 @@ fn leaf(key: &Key) -> Value {
 
 fn typed_default(kind: Kind, text: &str) -> Value {
     match kind {
-        Kind::Bool | Kind::Count { .. } | Kind::CountOr { .. } | Kind::Ratio { .. } | Kind::Millis { .. } | Kind::Seconds { .. } => {
-            serde_json::from_str(text).unwrap_or_else(|_| json!(text))
-        }
+        Kind::Bool
+        | Kind::Count { .. }
+        | Kind::CountOr { .. }
+        | Kind::Number { .. }
+        | Kind::Millis { .. }
+        | Kind::Seconds { .. } => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         _ => json!(text),
     }
 }
@@ -72,7 +75,7 @@ fn shape(kind: Kind) -> Value {
         Kind::CountOr { word, min, max } => {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "enum": [word] }, { "type": "null" }] })
         }
-        Kind::Ratio { min, max } => json!({ "type": ["number", "null"], "minimum": min, "maximum": max }),
+        Kind::Number { min, max } => json!({ "type": ["number", "null"], "minimum": min, "maximum": max }),
         Kind::Bytes { min, max } => {
             number("integer", json!(min), json!(max), "k|K|M|G|Ki|Mi|Gi|B|kB|KB|MB|GB|KiB|MiB|GiB")
         }

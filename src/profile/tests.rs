@@ -274,7 +274,7 @@ fn unknown_settings_are_refused_with_the_nearest() {
     assert!(refused("models.other.depth=1").contains("the models served are whisper-tiny-en"));
     assert!(refused("nonsense").contains("not KEY=VALUE"));
     let set = ["depth=5".to_string()];
-    assert_eq!(load_model("minilm-l6", &Env::empty(), &set).unwrap().value.depth, 5);
+    assert_eq!(load_model("minilm-l6", &Env::empty(), &set).unwrap().value.depth, Some(5));
 }
 
 #[test]

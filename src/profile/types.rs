@@ -1,5 +1,7 @@
 //! The typed values of a model profile and a box profile, after layering and validation.
 
+use super::adaptive::AdaptiveSettings;
+use super::origin::Origin;
 use crate::control::Op;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,6 +115,10 @@ pub struct ModelProfile {
     pub files: BTreeMap<FileRole, ModelFile>,
     /// Cost budget of one batch, in the unit of the model's operation; absent = the model's own, else 16 384.
     pub max_batch_tokens: Option<u64>,
+    /// Where it is set.
+    pub budget_origin: Origin,
+    /// What adapts the batch window and the cost cap.
+    pub adaptive: AdaptiveSettings,
     pub max_batch_requests: usize,
     /// The batch window: how long the first item may wait for company.
     pub wait_ms: f64,

@@ -16,7 +16,7 @@ pub(super) fn check_text(kind: super::keys::Kind, text: &str) -> Result<(), Stri
         Kind::Bool => boolean(text).map(drop),
         Kind::Count { min, max } => count(text, min, max).map(drop),
         Kind::CountOr { word, min, max } => count_or(text, word, min, max).map(drop),
-        Kind::Ratio { min, max } => ratio(text, min, max).map(drop),
+        Kind::Number { min, max } => number(text, min, max).map(drop),
         Kind::Bytes { min, max } => bytes(text, min, max).map(drop),
         Kind::Millis { min, max } => time(text, 1.0, min, max).map(drop),
         Kind::Seconds { min, max } => time(text, 1000.0, min, max).map(drop),
@@ -97,8 +97,8 @@ pub(super) fn count_or(text: &str, word: &str, min: u64, max: u64) -> Result<Opt
     count(text, min, max).map(Some).map_err(|why| format!("{why}; or the word `{word}`"))
 }
 
-pub(super) fn ratio(text: &str, min: f64, max: f64) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("`{text}` is not a part of a whole, such as 0.5"))?;
+pub(super) fn number(text: &str, min: f64, max: f64) -> Result<f64, String> {
+    let value: f64 = text.parse().map_err(|_| format!("`{text}` is not a number, such as 0.5"))?;
     if (min..=max).contains(&value) { Ok(value) } else { Err(format!("{text} is outside {min}..={max}")) }
 }
 

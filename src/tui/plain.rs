@@ -56,7 +56,7 @@ mod tests {
         }
         let line = plain_line(&recorded("busy"));
         assert!(line.contains("demo ready up 12m requests 28"), "{line}");
-        assert!(line.contains("whisper-tiny-en transcribe: 13 waiting, 6 running, 821 served p95 2.3s"), "{line}");
+        assert!(line.contains("whisper-tiny-en transcribe: 12 waiting, 7 running, 821 served p95 2.3s"), "{line}");
         assert!(plain_line(&recorded("loading")).contains("because: whisper-tiny-en is loading (43%)"));
     }
 }

@@ -51,7 +51,8 @@ impl Queue {
     /// The place in line of who is next: the greatest weighted wait, of equal ones the first.
     fn next(&self) -> Option<usize> {
         let now = Instant::now();
-        let weighted = |w: &Waiting| now.saturating_duration_since(w.since).as_nanos() * u128::from(self.weight(&w.model));
+        let weighted =
+            |w: &Waiting| now.saturating_duration_since(w.since).as_nanos() * u128::from(self.weight(&w.model));
         (0..self.waiting.len()).rev().max_by_key(|&index| weighted(&self.waiting[index]))
     }
 

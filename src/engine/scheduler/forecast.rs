@@ -143,7 +143,9 @@ impl<'a> Walk<'a> {
 
     fn start(&mut self, formed: Formed) -> bool {
         for item in &formed.items {
-            if self.asked(item.id) && self.starts.insert(item.id, self.now - self.began).is_none() {
+            // A recording starts once, and goes on in later slices.
+            if self.asked(item.id) && !self.starts.contains_key(&item.id) {
+                self.starts.insert(item.id, self.now - self.began);
                 self.left = self.left.saturating_sub(1);
             }
         }

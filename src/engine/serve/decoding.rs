@@ -6,7 +6,7 @@
 //! clips.
 
 use crate::control::{ErrorKind, Fault};
-use crate::engine::audio::{self, DecodeLimits, Pcm};
+use crate::engine::audio::{self, AudioError, DecodeLimits, Pcm};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,11 @@ pub(super) struct DecodePool {
 struct Shared {
     line: Mutex<Line<Job>>,
     arrived: Condvar,
+    decode: Decoder,
 }
+
+/// Turns bytes into samples. Tests pass their own.
+type Decoder = fn(&[u8], DecodeLimits) -> Result<Pcm, AudioError>;
 
 struct Job {
     bytes: Bytes,
@@ -40,7 +44,11 @@ struct Job {
 impl DecodePool {
     /// Starts `decoders` threads for any file and one for short files.
     pub(super) fn start(decoders: usize) -> DecodePool {
-        let shared = Arc::new(Shared { line: Mutex::new(Line::default()), arrived: Condvar::new() });
+        DecodePool::start_with(decoders, audio::decode)
+    }
+
+    fn start_with(decoders: usize, decode: Decoder) -> DecodePool {
+        let shared = Arc::new(Shared { line: Mutex::new(Line::default()), arrived: Condvar::new(), decode });
         for number in 0..=decoders.max(1) {
             let shared = shared.clone();
             let short_only = number == 0;
@@ -93,7 +101,7 @@ impl Shared {
             if job.answer.is_closed() {
                 continue;
             }
-            let decoded = catch_unwind(AssertUnwindSafe(|| audio::decode(&job.bytes, job.limits)));
+            let decoded = catch_unwind(AssertUnwindSafe(|| (self.decode)(&job.bytes, job.limits)));
             let _ = job.answer.send(match decoded {
                 Ok(decoded) => decoded.map_err(Fault::from),
                 Err(_) => {
@@ -202,5 +210,43 @@ mod tests {
         let mut line = line(&[1, 2, 3]);
         line.retain(|&n| n != 2);
         assert_eq!(line.len(), 2);
+    }
+
+    /// What the fake decoder has taken, by first byte; it holds long files until it is told to go on.
+    static TAKEN: Mutex<(Vec<u8>, bool)> = Mutex::new((Vec::new(), false));
+    static MOVED: Condvar = Condvar::new();
+
+    fn held(bytes: &[u8], _: DecodeLimits) -> Result<Pcm, AudioError> {
+        let mut taken = TAKEN.lock().unwrap();
+        taken.0.push(bytes[0]);
+        MOVED.notify_all();
+        while bytes.len() > SHORT_BYTES && !taken.1 {
+            taken = MOVED.wait(taken).unwrap();
+        }
+        Ok(Pcm { samples: vec![0.0; 16].into(), truncated: false })
+    }
+
+    #[tokio::test]
+    async fn a_long_decode_holds_no_clip_back_and_short_files_go_first() {
+        let pool = Arc::new(DecodePool::start_with(1, held));
+        let decode = |name: u8, bytes: usize| {
+            let pool = pool.clone();
+            let limits = DecodeLimits { max_seconds: 60.0 };
+            tokio::spawn(async move { pool.decode(vec![name; bytes].into(), limits).await })
+        };
+        let long = decode(b'L', SHORT_BYTES + 1);
+        tokio::task::spawn_blocking(|| drop(MOVED.wait_while(TAKEN.lock().unwrap(), |t| t.0.is_empty()).unwrap()))
+            .await
+            .unwrap();
+        let second = decode(b'M', SHORT_BYTES + 2);
+        // The only thread for any file stands in a long one, and another long one waits.
+        for name in *b"abc" {
+            assert!(decode(name, 100).await.unwrap().is_ok());
+        }
+        assert!(!long.is_finished() && !second.is_finished());
+        TAKEN.lock().unwrap().1 = true;
+        MOVED.notify_all();
+        assert!(long.await.unwrap().is_ok() && second.await.unwrap().is_ok());
+        assert_eq!(TAKEN.lock().unwrap().0, b"LabcM");
     }
 }

@@ -240,6 +240,13 @@ impl<B: Backend> Transcriber for WhisperTranscriber<B> {
                     }
                 }
                 Err(e) if group.len() == 1 => results[group[0].session] = Err(e),
+                // Who asked can split the batch; window by window everything would be computed twice.
+                Err(ModelError::OutOfMemory { device, what }) => {
+                    for w in group {
+                        let (device, what) = (device.clone(), what.clone());
+                        results[w.session] = Err(ModelError::OutOfMemory { device, what });
+                    }
+                }
                 // Someone in the group is at fault: each alone shows who.
                 Err(_) => {
                     for w in group {

@@ -279,7 +279,7 @@ impl Dispatcher {
                 }
             }
             let Some(queue) = self.queues.get_mut(&op) else { return };
-            let (expected, begins) = queue.taken(&formed);
+            let (expected, begins) = queue.taken(&formed, now);
             if jobs.is_empty() {
                 queue.former.ran(formed.charge, Micros::ZERO);
                 continue;

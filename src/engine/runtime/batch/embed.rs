@@ -107,7 +107,12 @@ fn next_chunk(members: &[Member]) -> Vec<Part> {
 
 /// Computes the parts together; where that fails, each member's alone, and what does not fit into memory in halves; none
 /// more often than the profile allows. Returns the faults of the members that failed, by index.
-fn compute(model: &mut dyn TextEncoder, members: &mut [Member], parts: &[Part], run: &mut Run<'_>) -> BTreeMap<usize, Fault> {
+fn compute(
+    model: &mut dyn TextEncoder,
+    members: &mut [Member],
+    parts: &[Part],
+    run: &mut Run<'_>,
+) -> BTreeMap<usize, Fault> {
     let mut faults = BTreeMap::new();
     // The last pushed goes first: a member's vectors are kept in order.
     let mut todo = vec![parts.to_vec()];

@@ -1,7 +1,7 @@
 //! A request with its work.
 
-use crate::control::{Fault, Lane, Op};
 use super::transcribe::Transcription;
+use crate::control::{Fault, Lane, Op};
 use crate::engine::runtime::Live;
 use crate::engine::runtime::job::{EmbedJob, Embedded, RerankJob, Reranked};
 use crate::engine::scheduler::{Item, Micros};

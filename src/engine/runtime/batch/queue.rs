@@ -8,7 +8,7 @@ use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{
     AUDIO_HARD_CAP_MS, Arrivals, BatchCaps, DEFAULT_MAX_BATCH_COST, Formed, Former, Item, ItemId, LaneRules, Micros,
-    Outlook, Running, ServiceFit, Slice, SliceWindows, forecast,
+    Outlook, Running, ServiceFit, Slice, SliceWindows, TurnKind, TurnView, forecast,
 };
 use crate::profile::ModelProfile;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -61,8 +61,9 @@ pub(super) struct Queue {
     aside: HashSet<ItemId>,
     /// When clips came, and what they cost.
     arrivals: VecDeque<(Micros, u64)>,
-    /// The last turn of clips that a batch belonged to.
-    turn: u64,
+    /// The last turn of clips that a batch belonged to: the former has done with it when its last batch is taken, and it
+    /// is shown until that has run.
+    turn: Option<TurnView>,
     /// When each pending item was last expected to start.
     expected: HashMap<ItemId, Micros>,
 }
@@ -83,7 +84,7 @@ impl Queue {
             source: if profile.max_batch_tokens.is_some() { "profile" } else { "default" },
             aside: HashSet::new(),
             arrivals: VecDeque::new(),
-            turn: 0,
+            turn: None,
             expected: HashMap::new(),
         }
     }
@@ -107,13 +108,21 @@ impl Queue {
     }
 
     /// A batch was taken: what it is expected to take, and whether a turn of clips begins with it.
-    pub fn taken(&mut self, formed: &Formed) -> (Option<Micros>, bool) {
+    pub fn taken(&mut self, formed: &Formed, now: Micros) -> (Option<Micros>, bool) {
         for item in &formed.items {
             self.aside.remove(&item.id);
             self.expected.remove(&item.id);
         }
-        let begins = formed.turn.is_some_and(|turn| turn > self.turn);
-        self.turn = formed.turn.unwrap_or(self.turn);
+        let begins = formed.turn.is_some_and(|number| self.turn.as_ref().is_none_or(|turn| turn.number < number));
+        match (&mut self.turn, formed.turn) {
+            (Some(turn), Some(_)) if !begins => turn.served_cost = turn.served_cost.saturating_add(formed.cost),
+            (turn, Some(number)) => {
+                let (served_cost, limit) = (formed.cost, formed.cap);
+                *turn =
+                    Some(TurnView { kind: TurnKind::Clips, number, began: now, members_left: 0, served_cost, limit });
+            }
+            (_, None) => {}
+        }
         (self.fit(formed.lane).estimate(formed.items.len(), formed.cost), begins)
     }
 
@@ -252,9 +261,18 @@ impl Queue {
             clips: self.former.lane(Lane::Clips),
             recordings: self.former.lane(Lane::Recordings),
             aside: self.aside.len(),
-            share: ShareView { part: share.in_effect.then_some(share.recordings), ran: [share.clips_ran, share.recordings_ran] },
-            service: [(self.clips.service(), self.clips.window()), (self.recordings.service(), self.recordings.window())],
-            turn: self.former.turn(),
+            share: ShareView {
+                part: share.in_effect.then_some(share.recordings),
+                ran: [share.clips_ran, share.recordings_ran],
+            },
+            service: [
+                (self.clips.service(), self.clips.window()),
+                (self.recordings.service(), self.recordings.window()),
+            ],
+            turn: self.former.turn().or_else(|| {
+                let runs = |turn: &&TurnView| inflight.iter().any(|batch| batch.turn == Some(turn.number));
+                self.turn.as_ref().filter(runs).cloned()
+            }),
             owed_total: owed.len(),
             owed: owed.into_iter().take(OWED).map(OwedView::from).collect(),
             preview: self.former.preview(now),

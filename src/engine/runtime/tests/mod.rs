@@ -28,6 +28,8 @@ fn model(id: &str, family: Family, ops: &[Op]) -> ModelProfile {
         licence: String::new(),
         files: BTreeMap::new(),
         max_batch_tokens: Some(720_000),
+        budget_origin: crate::profile::Origin::BuiltIn,
+        adaptive: crate::profile::AdaptiveSettings::default(),
         max_batch_requests: 12,
         wait_ms: 0.0,
         coalesce_ms: 0.0,

@@ -104,7 +104,10 @@ async fn a_drain_lets_go_what_has_started_in_a_held_lane() {
     stage.close();
     let recording = transcribe(&engine, 60, "r");
     stage.await_arrivals(1);
-    let rules = LaneRules { slice_windows: crate::engine::scheduler::SliceWindows::windows(1).expect("one"), ..LaneRules::default() };
+    let rules = LaneRules {
+        slice_windows: crate::engine::scheduler::SliceWindows::windows(1).expect("one"),
+        ..LaneRules::default()
+    };
     let held = LaneRules { paused: Paused { clips: false, recordings: true }, ..rules };
     engine.retune("ears", Retune { rules: Some(held), ..nothing() }).expect("taken");
     stage.open();
@@ -151,7 +154,11 @@ async fn waits_are_estimated_bounded_and_scored() {
     for ticket in clips.into_iter().chain([recording]) {
         transcript(ticket).await.expect("served");
     }
-    let error = ears(&engine).lanes[0].estimate_error.expect("scored");
-    assert!(error.window >= 2 && error.median_ratio.is_finite());
-    assert!(engine.metrics().contains("lanekeeper_wait_estimate_error_ratio{model=\"ears\",op=\"transcribe\",lane=\"clips\"}"));
+    until("both are scored", || ears(&engine).lanes[0].estimate_error.is_some_and(|error| error.window >= 2));
+    assert!(ears(&engine).lanes[0].estimate_error.expect("scored").median_ratio.is_finite());
+    assert!(
+        engine
+            .metrics()
+            .contains("lanekeeper_wait_estimate_error_ratio{model=\"ears\",op=\"transcribe\",lane=\"clips\"}")
+    );
 }

@@ -116,7 +116,8 @@ fn a_recording_that_moves_on_by_less_than_its_windows_takes_longer() {
     former.set_rules(slices(0.5));
     former.push(audio(1, 600_000, Micros::ZERO));
     former.push(audio(2, 60_000, Micros(1)));
-    let start = |advance| forecast(&former, Micros(20_000), &Outlook { window_advance: advance, ..outlook() })[&ItemId(2)];
+    let start =
+        |advance| forecast(&former, Micros(20_000), &Outlook { window_advance: advance, ..outlook() })[&ItemId(2)];
     let ratio = start(0.8).as_secs() / start(1.0).as_secs();
     assert!((1.15..1.35).contains(&ratio), "{ratio}");
 }
