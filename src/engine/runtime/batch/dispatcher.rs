@@ -10,7 +10,7 @@ use crate::engine::runtime::clock::duration;
 use crate::engine::runtime::handle::{LoadState, WorkerContext};
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
-use crate::engine::scheduler::{Formed, Former, ItemId, LaneRules, Micros, Paused, Rounds};
+use crate::engine::scheduler::{CapMove, Formed, Former, ItemId, LaneRules, Micros, MoveCause, Paused, Rounds};
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -53,10 +53,11 @@ impl Dispatcher {
         slots: usize,
         sweep: Arc<AtomicBool>,
         view: Arc<ArcSwap<WorkerView>>,
-    ) -> Dispatcher {
+    ) -> Result<Dispatcher, Fault> {
         let profile = &context.handle.profile;
-        let queues = ops.iter().map(|(op, stats)| (*op, Queue::new(*op, profile, stats.clone()))).collect();
-        Dispatcher {
+        let queue = |(op, stats): (&Op, &Arc<OpStats>)| Ok((*op, Queue::new(*op, profile, stats.clone())?));
+        let queues = ops.iter().map(queue).collect::<Result<_, Fault>>()?;
+        Ok(Dispatcher {
             context,
             inbox,
             runner,
@@ -71,7 +72,7 @@ impl Dispatcher {
             published: Micros::ZERO,
             dirty: true,
             look_ahead_at: Micros::ZERO,
-        }
+        })
     }
 
     /// Until the engine is gone. Sleeps until the next command, window, deadline or publication.
@@ -180,8 +181,13 @@ impl Dispatcher {
 
     /// New settings hold from the next batch on: `dispatch` comes right after.
     fn retune(&mut self, change: &Retune) {
+        let now = self.now();
         if let Some(queue) = self.queues.get_mut(&change.op) {
-            queue.retune(change);
+            match queue.retune(change, now) {
+                Ok(moves) => self.tell(change.op, &moves),
+                // Checked where it came in: only another change in between could have made it impossible.
+                Err(fault) => tracing::warn!(model = %self.context.handle.name, %fault, "settings were not taken"),
+            }
         }
         if let Some(depth) = change.depth {
             self.slots = depth.clamp(1, MAX_DEPTH);
@@ -196,20 +202,29 @@ impl Dispatcher {
         let (name, lane) = (&self.context.handle.name, batch.formed.lane);
         let metrics = &self.context.shared.metrics;
         metrics.batch_ran(name, batch.op, lane, report.run);
-        if let Some(fits) = report.fits
-            && let Some(moved) = queue.lower_cap(fits, now)
-        {
-            let (from, to) = (moved.from, moved.to);
-            tracing::warn!(model = %name, op = %batch.op, from, to, "out of memory: the cost cap is lowered");
-            metrics.cap_moved(name, batch.op, moved.knob, moved.cause);
-        }
-        queue.ran(&batch, &report, now);
+        let moves = queue.ran(&batch, &report, now);
+        self.tell(batch.op, &moves);
         for job in report.put_aside {
             self.take_back(job, &batch, now);
         }
         // After what it put aside has come back: a lane is not idle between two slices.
         if let Some(queue) = self.queues.get_mut(&batch.op) {
             queue.former.ran(batch.formed.charge, report.run);
+        }
+    }
+
+    /// Logs and counts the knobs that were moved.
+    fn tell(&self, op: Op, moves: &[CapMove]) {
+        let model = &self.context.handle.name;
+        for moved in moves.iter().filter(|moved| !moved.cause.holds()) {
+            let (knob, cause, from, to) = (moved.knob.name(), moved.cause.name(), moved.from, moved.to);
+            match moved.cause {
+                MoveCause::OutOfMemory => {
+                    tracing::warn!(%model, %op, knob, from, to, "out of memory: the cap is lowered")
+                }
+                _ => tracing::debug!(%model, %op, knob, from, to, cause, "a cap is moved"),
+            }
+            self.context.shared.metrics.cap_moved(model, op, knob, cause);
         }
     }
 

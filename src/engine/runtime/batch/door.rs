@@ -51,7 +51,7 @@ impl BatchWorker {
         let sweep = Arc::new(AtomicBool::new(false));
         let view = Arc::new(ArcSwap::from_pointee(WorkerView::default()));
         let mut dispatcher =
-            dispatcher::Dispatcher::new(context.clone(), &ops, inbox, batches, slots, sweep.clone(), view.clone());
+            dispatcher::Dispatcher::new(context.clone(), &ops, inbox, batches, slots, sweep.clone(), view.clone())?;
         // Before its thread runs: a snapshot shows the queues from the start.
         dispatcher.publish();
         let name = context.handle.name.clone();

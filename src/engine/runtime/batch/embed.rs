@@ -64,8 +64,8 @@ pub(super) fn run(model: &mut dyn TextEncoder, jobs: Vec<(Live<Embedded>, EmbedJ
 fn keep(mut member: Member, run: &mut Run<'_>) -> Option<Member> {
     let now = run.now();
     if member.vectors.len() == member.sequences.len() {
-        run.tally.served += 1;
         let times = member.live.times(now);
+        run.tally.serve(&times);
         member.live.done(Embedded { vectors: member.vectors, times }, now);
         return None;
     }

@@ -25,7 +25,7 @@ pub(super) use view::{Surroundings, WaitingView, WorkerView};
 use crate::control::Op;
 use crate::control::snapshot::Outcome;
 use crate::engine::runtime::RequestId;
-use crate::engine::scheduler::{BatchCaps, LaneRules, Micros};
+use crate::engine::scheduler::{BatchCaps, ControllerSettings, LaneRules, Micros};
 use job::Job;
 
 /// What the dispatcher is told.
@@ -52,8 +52,12 @@ const MAX_DEPTH: usize = 16;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retune {
     pub op: Op,
-    /// The hard cap is not among them: no setting lifts it.
+    /// A live override of the cost cap; `Some(None)` lets it go.
+    pub max_cost: Option<Option<u64>>,
+    /// What bounds batches beside the cost cap, the hard cap and the window: those are not taken from here.
     pub caps: Option<BatchCaps>,
+    /// The controller; with mode `off` its `initial_wait_ms` is the batch window.
+    pub controller: Option<ControllerSettings>,
     pub rules: Option<LaneRules>,
     /// Batches in flight at once, of all the model's operations; from 1 to 16.
     pub depth: Option<usize>,
@@ -69,6 +73,8 @@ struct Report {
     /// After it ran out of memory: the cost that it was cut down to.
     fits: Option<u64>,
     outcome: Outcome,
+    /// Of each request that was served: the time from its submission to its end.
+    answered: Vec<Micros>,
     /// Recordings whose slice is over, to go on later.
     put_aside: Vec<Job>,
 }

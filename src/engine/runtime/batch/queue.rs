@@ -3,22 +3,21 @@
 use super::job::Job;
 use super::view::{InflightView, OwedView, QueueView, RecentView, ShareView, WaitingView};
 use super::{Report, Retune};
-use crate::control::{Lane, Op};
+use crate::control::{Fault, Lane, Op};
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{
-    AUDIO_HARD_CAP_MS, Arrivals, BatchCaps, DEFAULT_MAX_BATCH_COST, Formed, Former, Item, ItemId, LaneRules, Micros,
-    Outlook, Running, ServiceFit, Slice, SliceWindows, TurnKind, TurnView, forecast,
+    AUDIO_HARD_CAP_MS, Adaptive, Arrivals, BatchCaps, CapMove, ControllerMode, ControllerSettings, CostLayers,
+    FlushReason, Formed, Former, Item, ItemId, Knob, LaneRules, Layered, Micros, MoveCause, Outlook, Running,
+    ServiceFit, Slice, SliceWindows, TurnKind, TurnView, forecast,
 };
-use crate::profile::ModelProfile;
+use crate::profile::{AdaptiveMode, Bound, ModelProfile};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Batches that are remembered.
 const RECENT: usize = 32;
-/// Moves of caps that are remembered.
-const MOVES: usize = 10;
 /// Owed clips that are shown.
 const OWED: usize = 32;
 /// Arrivals that the pace of clips is taken from, and how old they may be.
@@ -36,16 +35,6 @@ pub(super) struct Inflight {
     pub view: InflightView,
 }
 
-/// A cap that was moved.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::engine::runtime) struct CapMoved {
-    pub at: Micros,
-    pub knob: &'static str,
-    pub from: f64,
-    pub to: f64,
-    pub cause: &'static str,
-}
-
 pub(super) struct Queue {
     pub op: Op,
     pub former: Former,
@@ -55,8 +44,9 @@ pub(super) struct Queue {
     /// The part of its nominal length by which a window moves a recording on.
     window_advance: f64,
     recent: VecDeque<RecentView>,
-    moves: VecDeque<CapMoved>,
-    source: &'static str,
+    /// What decides window and cost cap, and the caps that it does not decide.
+    adaptive: Adaptive,
+    base: BatchCaps,
     /// Recordings between two slices.
     aside: HashSet<ItemId>,
     /// When clips came, and what they cost.
@@ -69,10 +59,19 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn new(op: Op, profile: &ModelProfile, stats: Arc<OpStats>) -> Queue {
-        let mut former = Former::new(caps(profile, op));
+    /// Refuses settings of the controller that contradict each other, naming both.
+    pub fn new(op: Op, profile: &ModelProfile, stats: Arc<OpStats>) -> Result<Queue, Fault> {
+        let refuse = |why: String| {
+            let message = format!("model `{}`, {op}: {why}", profile.id);
+            Fault::invalid("adaptive", message).hint("see `lanekeeper profile show` for where each value comes from")
+        };
+        let settings = controller(profile);
+        settings.check().map_err(|e| refuse(e.to_string()))?;
+        let adaptive = Adaptive::new(settings, layers(profile)).map_err(|e| refuse(e.to_string()))?;
+        let base = caps(profile, op);
+        let mut former = Former::new(adaptive.caps(base));
         former.set_rules(rules(profile));
-        Queue {
+        Ok(Queue {
             op,
             former,
             stats,
@@ -80,13 +79,13 @@ impl Queue {
             recordings: ServiceFit::default(),
             window_advance: 1.0,
             recent: VecDeque::new(),
-            moves: VecDeque::new(),
-            source: if profile.max_batch_tokens.is_some() { "profile" } else { "default" },
+            adaptive,
+            base,
             aside: HashSet::new(),
             arrivals: VecDeque::new(),
             turn: None,
             expected: HashMap::new(),
-        }
+        })
     }
 
     /// A request comes in; false when one of its id is here already.
@@ -142,8 +141,10 @@ impl Queue {
         back
     }
 
-    /// A batch has run. Its [`Former::ran`] is called apart, when what it put aside is back.
-    pub fn ran(&mut self, batch: &Inflight, report: &Report, now: Micros) {
+    /// A batch has run. Its [`Former::ran`] is called apart, when what it put aside is back. Returns what the controller
+    /// made of it.
+    pub fn ran(&mut self, batch: &Inflight, report: &Report, now: Micros) -> Vec<CapMove> {
+        let moves = self.learn(batch, report, now);
         let formed = &batch.formed;
         self.fit(formed.lane).observe(batch.view.items, formed.cost, report.run);
         // A recording's last slice ends with it, which says nothing of windows.
@@ -170,36 +171,49 @@ impl Queue {
             put_aside: !report.put_aside.is_empty(),
             ended: now,
         });
+        moves
     }
 
-    /// A batch ran out of memory at its cost and was cut down to `fits`: no later batch is to be dearer than that.
-    /// Returns the move, where there is one.
-    pub fn lower_cap(&mut self, fits: u64, now: Micros) -> Option<CapMoved> {
-        let caps = *self.former.caps();
-        let from = caps.effective_cost();
-        if fits >= from {
-            return None;
+    /// Feeds the controller with a batch that has run. Returns what became of the knobs, where it was asked.
+    fn learn(&mut self, batch: &Inflight, report: &Report, now: Micros) -> Vec<CapMove> {
+        let mut moves = match report.fits {
+            // No later batch is to be dearer than what was found to fit.
+            Some(fits) => self.adaptive.out_of_memory(now, fits),
+            None => Vec::new(),
+        };
+        self.adaptive.inferred(report.run);
+        self.adaptive.filled(batch.formed.cost, batch.formed.cap);
+        report.answered.iter().for_each(|latency| self.adaptive.answered(*latency));
+        if batch.formed.why != FlushReason::Drain {
+            moves.extend(self.adaptive.completed(now, Some(batch.view.items)));
         }
-        self.former.set_caps(BatchCaps { max_cost: fits.max(1), ..caps });
-        self.source = "memory";
-        let moved =
-            CapMoved { at: now, knob: "max_batch_cost", from: from as f64, to: fits as f64, cause: "out_of_memory" };
-        if self.moves.len() == MOVES {
-            self.moves.pop_front();
+        if moves.iter().any(|moved| !moved.cause.holds()) {
+            self.former.set_caps(self.adaptive.caps(self.base));
         }
-        self.moves.push_back(moved);
-        Some(moved)
+        moves
     }
 
-    /// New settings from the next batch on.
-    pub fn retune(&mut self, change: &Retune) {
+    /// New settings from the next batch on. Returns the knobs that were moved by it.
+    pub fn retune(&mut self, change: &Retune, now: Micros) -> Result<Vec<CapMove>, Fault> {
+        let refuse = |why: String| Fault::invalid("adaptive", format!("{}: {why}", change.op));
+        let mut moves = Vec::new();
+        if let Some(settings) = change.controller {
+            settings.check().map_err(|e| refuse(e.to_string()))?;
+            moves.extend(self.adaptive.set_settings(now, settings));
+        }
+        if let Some(cost) = change.max_cost {
+            let (_, moved) = self.adaptive.override_cost(now, cost).map_err(|e| refuse(e.to_string()))?;
+            moves.extend(moved);
+        }
         if let Some(caps) = change.caps {
-            self.former.set_caps(BatchCaps { hard_cost: self.former.caps().hard_cost, ..caps });
-            self.source = "live";
+            // Neither the hard cap nor what the controller decides is set here.
+            self.base = BatchCaps { hard_cost: self.base.hard_cost, ..caps };
         }
         if let Some(rules) = change.rules {
             self.former.set_rules(rules);
         }
+        self.former.set_caps(self.adaptive.caps(self.base));
+        Ok(moves)
     }
 
     /// Walks ahead: when will what waits start? Kept for [`view`](Self::view).
@@ -239,6 +253,16 @@ impl Queue {
         (n > 1).then(|| Arrivals { every: Micros((now - first).0 / n), cost: costs / n })
     }
 
+    /// Where the cost cap comes from: the layer that sets it, or what moved it last.
+    fn source(&self) -> &'static str {
+        let moved = self.adaptive.view().moves.into_iter().rev().find(|m| m.knob == Knob::Cost && !m.cause.holds());
+        match moved.map(|m| m.cause) {
+            Some(MoveCause::OutOfMemory) => "memory",
+            Some(MoveCause::Headroom | MoveCause::Starvation) => "controller",
+            _ => self.adaptive.layers().budget().origin.name(),
+        }
+    }
+
     /// What is shown of it.
     pub fn view(&self, now: Micros, slots: usize, inflight: Vec<InflightView>) -> QueueView {
         let waiting = self.former.explain_all(now).into_iter().map(|e| WaitingView {
@@ -255,7 +279,9 @@ impl Queue {
         QueueView {
             op: self.op,
             caps: *self.former.caps(),
-            caps_source: self.source,
+            caps_source: self.source(),
+            range: *self.adaptive.range(),
+            controller: self.adaptive.view(),
             rules: *self.former.rules(),
             depth: slots,
             clips: self.former.lane(Lane::Clips),
@@ -278,19 +304,53 @@ impl Queue {
             preview: self.former.preview(now),
             inflight,
             recent: self.recent.iter().cloned().collect(),
-            moves: self.moves.iter().copied().collect(),
             waiting: waiting.collect(),
         }
     }
 }
 
-/// What bounds the batches of an operation, by its model's profile.
+/// The layers of the cost cap, by the model's profile. No model here reports a budget of its own.
+fn layers(profile: &ModelProfile) -> CostLayers {
+    let bound = |bound: &Option<Bound>| bound.as_ref().map(|b| Layered::set(b.value, b.origin.clone()));
+    let a = &profile.adaptive;
+    CostLayers::new(profile.max_batch_tokens.map(|value| Layered::set(value, profile.budget_origin.clone()))).within(
+        bound(&a.min_cost),
+        bound(&a.initial_cost),
+        bound(&a.max_cost),
+    )
+}
+
+/// The controller's constants, by the model's profile.
+fn controller(profile: &ModelProfile) -> ControllerSettings {
+    let a = &profile.adaptive;
+    ControllerSettings {
+        mode: match a.mode {
+            AdaptiveMode::Off => ControllerMode::Off,
+            AdaptiveMode::Pi => ControllerMode::Pi,
+        },
+        freeze: a.freeze,
+        initial_wait_ms: a.initial_wait_ms.unwrap_or(profile.wait_ms),
+        min_wait_ms: a.min_wait_ms,
+        max_wait_ms: a.max_wait_ms,
+        target_ms: a.target_ms,
+        calibration: a.calibration,
+        min_target_ms: a.min_target_ms,
+        max_target_ms: a.max_target_ms,
+        gain: a.gain,
+        integral_gain: a.integral_gain,
+        integral_limit: a.integral_limit,
+        cost_gain_ratio: a.cost_gain_ratio,
+        fill_threshold: a.fill_threshold,
+        starved_after: a.starved_after,
+        ..ControllerSettings::default()
+    }
+}
+
+/// What bounds the batches of an operation beside window and cost cap, by its model's profile.
 fn caps(profile: &ModelProfile, op: Op) -> BatchCaps {
     BatchCaps {
-        max_cost: profile.max_batch_tokens.unwrap_or(DEFAULT_MAX_BATCH_COST),
         hard_cost: (op == Op::Transcribe).then_some(AUDIO_HARD_CAP_MS),
         max_requests: profile.max_batch_requests,
-        wait: Micros::from_ms(profile.wait_ms),
         coalesce: Micros::from_ms(profile.coalesce_ms),
         coalesce_ratio: profile.coalesce_ratio,
         idle_bypass: profile.idle_bypass,

@@ -17,9 +17,9 @@ pub(super) fn run(model: &mut dyn TextEncoder, jobs: Vec<(Live<Reranked>, Rerank
     for (mut live, job) in jobs {
         match score(model, &mut live, &job, run) {
             Ok(scores) => {
-                run.tally.served += 1;
                 let now = run.now();
                 let times = live.times(now);
+                run.tally.serve(&times);
                 live.done(Reranked { scores, times }, now);
             }
             Err(fault) => {

@@ -6,6 +6,7 @@ use crate::control::snapshot::Outcome;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::models::{LoadedModel, ModelBack, ModelError};
 use crate::engine::runtime::handle::{LoadState, WorkerContext};
+use crate::engine::runtime::job::JobTimes;
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::scheduler::Micros;
 use std::any::Any;
@@ -28,6 +29,8 @@ pub(super) struct Run<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub served: usize,
+    /// Of each served request: from its submission to its end.
+    pub answered: Vec<Micros>,
     pub failed: usize,
     pub expired: usize,
 }
@@ -40,6 +43,12 @@ impl Tally {
             Tally { expired: 1.., .. } => Outcome::Expired,
             _ => Outcome::Cancelled,
         }
+    }
+
+    /// Counts a request that was served.
+    pub fn serve(&mut self, times: &JobTimes) {
+        self.served += 1;
+        self.answered.push(Micros::from_ms(times.queue_ms + times.run_ms));
     }
 
     /// Counts a request that ends with `fault`.
@@ -131,6 +140,7 @@ pub(super) fn run(
             computed: run.computed,
             fits: run.fits,
             outcome,
+            answered: run.tally.answered,
             put_aside,
         };
         if let Err(unsent) = reports.send(Command::Ran(Box::new(report)))

@@ -126,8 +126,8 @@ fn after_step((item, mut t): Member, result: Result<(), Fault>, run: &mut Run<'_
     if !t.session.done {
         return Some((item, t));
     }
-    run.tally.served += 1;
     let times = t.live.times(now);
+    run.tally.serve(&times);
     t.live.done(TranscriptEvent::Done { language: t.session.language.take(), times }, now);
     None
 }

@@ -1,6 +1,5 @@
 //! What a batch worker shows, as its dispatcher publishes it.
 
-use super::queue::CapMoved;
 use crate::control::snapshot::{
     CapMoved as CapMovedShown, Caps, Controller, InflightBatch, LaneView, Next, Outcome, Owed, Queue, RecentBatch,
     Service as ServiceShown, Turn, Wait,
@@ -9,7 +8,8 @@ use crate::control::{Lane, Op, WaitCode};
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{
-    BatchCaps, FlushReason, LaneLoad, LaneRules, Micros, OwedClip, Preview, Service, SliceWindows, TurnKind, TurnView,
+    BatchCaps, CapMove, ControllerView, CostRange, FlushReason, LaneLoad, LaneRules, Micros, OwedClip, Preview,
+    Service, SliceWindows, TurnKind, TurnView,
 };
 use std::sync::atomic::Ordering;
 
@@ -24,6 +24,8 @@ pub(in crate::engine::runtime) struct QueueView {
     pub op: Op,
     pub caps: BatchCaps,
     pub caps_source: &'static str,
+    pub range: CostRange,
+    pub controller: ControllerView,
     pub rules: LaneRules,
     pub depth: usize,
     pub clips: LaneLoad,
@@ -39,7 +41,6 @@ pub(in crate::engine::runtime) struct QueueView {
     pub preview: Option<Preview>,
     pub inflight: Vec<InflightView>,
     pub recent: Vec<RecentView>,
-    pub moves: Vec<CapMoved>,
     pub waiting: Vec<WaitingView>,
 }
 
@@ -198,13 +199,6 @@ impl QueueView {
         if self.op == Op::Transcribe {
             lanes.push(self.lane(Lane::Recordings, &self.recordings, self.aside, stats, now));
         }
-        let moved = |m: &CapMoved| CapMovedShown {
-            ago_ms: (now - m.at).as_ms(),
-            knob: m.knob.to_string(),
-            from: m.from,
-            to: m.to,
-            cause: m.cause.to_string(),
-        };
         Queue {
             op: self.op,
             lanes,
@@ -213,11 +207,7 @@ impl QueueView {
                 _ => None,
             },
             caps: self.caps(max_queue),
-            controller: Controller {
-                mode: "off".to_string(),
-                moves: self.moves.iter().map(moved).collect(),
-                ..Controller::default()
-            },
+            controller: self.controller(now),
             turn: self.turn(now),
             next: self.preview.as_ref().map(|p| self.next(p)),
             inflight: self.inflight.iter().map(|b| b.assemble(now)).collect(),
@@ -260,15 +250,39 @@ impl QueueView {
             max_batch_cost_effective: self.caps.effective_cost(),
             max_batch_cost: self.caps.max_cost,
             max_batch_cost_hard: self.caps.hard_cost,
-            max_batch_cost_floor: None,
-            max_batch_cost_start: None,
-            max_batch_cost_ceiling: None,
+            max_batch_cost_floor: Some(self.range.floor),
+            max_batch_cost_start: Some(self.range.start),
+            max_batch_cost_ceiling: Some(self.range.ceiling),
             max_batch_cost_source: self.caps_source.to_string(),
             max_batch_requests: self.caps.count() as u64,
             wait_ms: self.caps.wait.as_ms(),
             coalesce_ms: self.caps.coalesce.as_ms(),
             depth: self.depth as u64,
             max_queue: max_queue as u64,
+        }
+    }
+
+    fn controller(&self, now: Micros) -> Controller {
+        let c = &self.controller;
+        let moved = |m: &CapMove| CapMovedShown {
+            ago_ms: (now - m.at).as_ms(),
+            knob: m.knob.name().to_string(),
+            from: m.from,
+            to: m.to,
+            cause: m.cause.name().to_string(),
+        };
+        Controller {
+            mode: c.mode.name().to_string(),
+            frozen: c.frozen,
+            calibrated: c.calibrated,
+            target_ms: c.target_ms,
+            observed_p50_ms: c.observed_p50_ms,
+            headroom_ms: c.headroom_ms,
+            fill_ratio: c.fill_ratio,
+            integral: c.integral,
+            streak: c.streak,
+            resets: c.resets,
+            moves: c.moves.iter().map(moved).collect(),
         }
     }
 

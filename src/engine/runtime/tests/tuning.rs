@@ -2,14 +2,15 @@
 
 use super::*;
 use crate::control::WaitCode;
-use crate::engine::scheduler::{BatchCaps, LaneRules, Micros, Paused};
+use crate::engine::scheduler::{BatchCaps, ControllerMode, ControllerSettings, LaneRules, Paused};
+use crate::profile::{AdaptiveMode, Bound, Origin};
 
 fn ears(engine: &Engine) -> Queue {
     queue(engine, "ears", Op::Transcribe)
 }
 
 fn nothing() -> Retune {
-    Retune { op: Op::Transcribe, caps: None, rules: None, depth: None }
+    Retune { op: Op::Transcribe, max_cost: None, caps: None, controller: None, rules: None, depth: None }
 }
 
 #[tokio::test]
@@ -68,18 +69,17 @@ async fn a_lower_cap_wakes_the_worker() {
     let ticket = transcribe(&engine, 10, "a");
     until("it waits for company", || ears(&engine).lanes[0].pending == 1);
     assert_eq!(request(&engine, ticket.id).wait.expect("it waits").code, WaitCode::WindowOpen);
-    let caps = BatchCaps {
-        max_cost: 9_000,
-        wait: Micros::from_secs(60),
-        coalesce: Micros::from_secs(60),
-        coalesce_ratio: 1.0,
-        ..BatchCaps::default()
-    };
-    engine.retune("ears", Retune { caps: Some(caps), ..nothing() }).expect("taken");
+    engine.retune("ears", Retune { max_cost: Some(Some(9_000)), ..nothing() }).expect("taken");
     transcript(ticket).await.expect("the cap is filled now");
     let q = ears(&engine);
     assert_eq!((q.caps.max_batch_cost, q.caps.max_batch_cost_hard), (9_000, Some(720_000)));
-    assert_eq!(q.caps.max_batch_cost_source, "live");
+    assert_eq!((q.caps.max_batch_cost_source.as_str(), q.caps.wait_ms), ("live", 60_000.0));
+    engine.retune("ears", Retune { max_cost: Some(None), ..nothing() }).expect("let go");
+    until("the profile binds again", || ears(&engine).caps.max_batch_cost == 720_000);
+    let caps = BatchCaps { max_requests: 1, max_cost: 5, ..BatchCaps::default() };
+    engine.retune("ears", Retune { caps: Some(caps), ..nothing() }).expect("taken");
+    until("the count cap is another", || ears(&engine).caps.max_batch_requests == 1);
+    assert_eq!(ears(&engine).caps.max_batch_cost, 720_000, "the cost cap has its own way in");
     let fault = engine.retune("vectors", nothing()).expect_err("it has no such operation");
     assert_eq!(fault.kind, ErrorKind::InvalidRequest);
 }
@@ -160,5 +160,43 @@ async fn waits_are_estimated_bounded_and_scored() {
         engine
             .metrics()
             .contains("lanekeeper_wait_estimate_error_ratio{model=\"ears\",op=\"transcribe\",lane=\"clips\"}")
+    );
+}
+
+#[tokio::test]
+async fn the_controller_moves_the_caps_of_a_running_engine_and_says_why() {
+    let (engine, _stage) = engine(|profile| {
+        profile.models[0].adaptive.mode = AdaptiveMode::Pi;
+        profile.models[0].adaptive.target_ms = Some(3_600_000.0);
+    });
+    for _ in 0..40 {
+        transcript(transcribe(&engine, 1, "a")).await.expect("served");
+    }
+    until("the window is at its longest", || ears(&engine).caps.wait_ms == 50.0);
+    let q = ears(&engine);
+    assert_eq!(
+        (q.controller.mode.as_str(), q.controller.frozen, q.controller.target_ms),
+        ("pi", false, Some(3_600_000.0))
+    );
+    let moved = q.controller.moves.iter().find(|m| m.knob == "wait_ms" && m.cause == "headroom").expect("it moved");
+    assert!(moved.to > moved.from, "{moved:?}");
+    assert!(q.controller.observed_p50_ms.is_some() && q.controller.fill_ratio.is_some_and(|fill| fill < 0.7));
+    assert_eq!((q.caps.max_batch_cost_floor, q.caps.max_batch_cost_ceiling), (Some(180_000), Some(2_880_000)));
+    assert!(engine.metrics().contains("knob=\"wait_ms\",cause=\"headroom\"}"));
+    let frozen = ControllerSettings { mode: ControllerMode::Pi, freeze: true, ..ControllerSettings::default() };
+    engine.retune("ears", Retune { controller: Some(frozen), ..nothing() }).expect("taken");
+    until("it is frozen", || ears(&engine).controller.frozen);
+}
+
+#[test]
+fn a_range_that_is_upside_down_is_refused_at_the_start() {
+    let mut profile = box_profile(vec![model("ears", Family::Whisper, &[Op::Transcribe])]);
+    let bound = |value| Some(Bound { value, origin: Origin::CommandLine { setting: format!("x={value}") } });
+    (profile.models[0].adaptive.min_cost, profile.models[0].adaptive.max_cost) = (bound(900), bound(800));
+    let fault = Engine::start_with(profile, ModelFiles::new(), fakes::loader(&Arc::new(Stage::default()))).err();
+    let fault = fault.expect("refused");
+    assert!(
+        fault.message.contains("900") && fault.message.contains("800") && fault.message.contains("ears"),
+        "{fault}"
     );
 }
