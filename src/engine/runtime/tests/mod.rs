@@ -28,7 +28,7 @@ fn model(id: &str, family: Family, ops: &[Op]) -> ModelProfile {
         licence: String::new(),
         files: BTreeMap::new(),
         max_batch_tokens: Some(720_000),
-        budget_origin: crate::profile::Origin::BuiltIn,
+        budget_origin: crate::profile::Origin::CommandLine { setting: "the test".to_string() },
         adaptive: crate::profile::AdaptiveSettings::default(),
         max_batch_requests: 12,
         wait_ms: 0.0,

@@ -28,7 +28,7 @@ async fn the_snapshot_shows_what_runs_waits_and_has_ended() {
     assert_eq!((q.inflight.len(), q.inflight[0].lane, q.inflight[0].cost), (1, Lane::Recordings, 90_000));
     let next = q.next.expect("clips are next");
     assert_eq!((next.lane, next.items, next.cost), (Lane::Clips, 2, 30_000));
-    assert_eq!(q.caps.max_batch_cost_source, "profile");
+    assert_eq!(q.caps.max_batch_cost_source, "command_line");
     assert_eq!((q.caps.depth, q.caps.max_batch_cost_hard), (1, Some(720_000)));
     assert_eq!(q.recent.len(), 1);
     assert_eq!((q.recent[0].items, q.recent[0].outcome), (1, Outcome::Served));

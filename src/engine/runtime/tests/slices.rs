@@ -131,24 +131,23 @@ async fn a_client_that_leaves_during_a_slice_ends_it_there() {
 async fn a_deadline_counts_while_it_is_put_aside_too() {
     let (engine, stage) = engine(|_| {});
     stage.close();
-    let caller = Caller { deadline_s: Some(0.3), ..Caller::default() };
+    let caller = Caller { deadline_s: Some(1.5), ..Caller::default() };
     let recording = engine.transcribe("ears", speech(3 * WINDOW_S, "r"), caller).expect("admitted");
-    let clip = transcribe(&engine, 10, "c");
     let id = recording.id;
     stage.await_arrivals(1);
+    let clip = transcribe(&engine, 10, "c");
+    until("the clip waits", || ears(&engine).lanes[0].pending == 1);
     assert!(request(&engine, id).deadline_ms.is_some());
     stage.pass_one();
-    // Whatever went first: the stage stays closed, and the deadline comes all the same.
     stage.await_arrivals(2);
-    until("its deadline has passed", || request(&engine, id).outcome == Some(Outcome::Expired) || running(&engine, id));
+    // The clip stands at the stage, and the deadline comes all the same.
+    until("its deadline has passed", || request(&engine, id).outcome == Some(Outcome::Expired));
+    assert!(request(&engine, id).deadline_ms.is_none());
     stage.open();
     assert_eq!(ended(recording).await.expect_err("too late").kind, ErrorKind::DeadlinePassed);
     transcript(clip).await.expect("served");
     until("it is counted", || ears(&engine).lanes[1].expired == 1);
-}
-
-fn running(engine: &Engine, id: RequestId) -> bool {
-    request(engine, id).wait.is_none()
+    assert_eq!(stage.steps().len(), 2, "no window of it was computed after its deadline");
 }
 
 /// The end, segments passed over.
