@@ -1,9 +1,9 @@
 //! Why an item waits and until when, what is owed, and what the next extraction would be.
 
 use super::former::{Former, Order};
-use super::pending::CostKey;
 use super::plan::Plan;
 use super::rules::Policy;
+use super::slab::CostKey;
 use super::turns::{LaneWhy, Owed, Turn};
 use super::{FlushReason, ItemId, Micros};
 use crate::control::{Lane, WaitCode};
@@ -79,7 +79,7 @@ impl Former {
     }
 
     fn explain_recordings(&self, ready: WaitCode, plan: Option<&Plan>, first: usize) -> Vec<Explained> {
-        let clips = !self.pending.clips.by_age.is_empty() && !self.rules.paused.clips;
+        let clips = !self.pending.clips.is_empty() && !self.rules.paused.clips;
         let goes_next = plan.is_some_and(|plan| plan.order == Order::Recording);
         let code = |place: u64| match place {
             _ if self.rules.paused.recordings => WaitCode::LanePaused,
@@ -94,18 +94,15 @@ impl Former {
             Policy::Whole => Some(turns_before + place),
             Policy::Slices { .. } => (place == 0 && goes_next).then_some(0),
         };
-        let by_age = self.pending.recordings.by_age.iter().take(first);
-        let explained = (0u64..).zip(by_age).filter_map(|(place, age)| {
-            let item = self.pending.get(age.seq)?;
-            Some(Explained {
-                id: item.id,
-                lane: Lane::Recordings,
-                cost: item.cost,
-                arrival: item.arrival,
-                code: code(place),
-                position: place + 1,
-                turns_left: turns_left(place),
-            })
+        let by_age = self.pending.by_age(Lane::Recordings).take(first);
+        let explained = (0u64..).zip(by_age).map(|(place, (_, item))| Explained {
+            id: item.id,
+            lane: Lane::Recordings,
+            cost: item.cost,
+            arrival: item.arrival,
+            code: code(place),
+            position: place + 1,
+            turns_left: turns_left(place),
         });
         explained.collect()
     }
@@ -134,7 +131,7 @@ impl Former {
         let keys: Vec<(CostKey, WaitCode)> = keys.take(first).map(|(key, waits)| (key, code(waits))).collect();
         let bounds = self.turn_bounds(keys.iter().map(|(key, _)| key.age.seq).collect());
         let explained = (1u64..).zip(keys).filter_map(|(position, (key, code))| {
-            let item = self.pending.get(key.age.seq)?;
+            let item = self.pending.get(key.age)?;
             Some(Explained {
                 id: item.id,
                 lane: Lane::Clips,
@@ -153,7 +150,7 @@ impl Former {
         let turn = self.lanes.turn.as_ref();
         let keys = self.owed_mark().clips(&self.pending).filter(|key| !turn.is_some_and(|turn| turn.has(key)));
         let owed = (1u64..).zip(keys).filter_map(|(turns_left, key)| {
-            let item = self.pending.get(key.age.seq)?;
+            let item = self.pending.get(key.age)?;
             Some(OwedClip { id: item.id, cost: item.cost, arrival: item.arrival, turns_left })
         });
         owed.take(most).collect()
@@ -177,22 +174,20 @@ impl Former {
     /// (It counts turns, not time: at a share of 1 the next turn begins when no recording waits.)
     fn turn_bounds(&self, mut wanted: BTreeSet<u64>) -> Option<BTreeMap<u64, u64>> {
         let turn = self.lanes.turn.as_ref();
-        let recordings = !self.pending.recordings.by_age.is_empty() || self.share.slices_out() > 0;
+        let recordings = !self.pending.recordings.is_empty() || self.share.slices_out() > 0;
         if turn.is_none() && !recordings && self.lanes.last != Some(Lane::Recordings) {
             return None;
         }
         let seen_before = self.owed_mark().before;
         let (mut older, mut owed) = (0u64, 0u64);
         let mut bounds = BTreeMap::new();
-        for age in &self.pending.clips.by_age {
+        for (key, _) in self.pending.by_age(Lane::Clips) {
             if wanted.is_empty() {
                 break;
             }
-            let Some(item) = self.pending.get(age.seq) else { continue };
-            let key = CostKey { cost: item.cost, age: *age };
             let bound = if turn.is_some_and(|turn| turn.has(&key)) {
                 0
-            } else if age.seq < seen_before {
+            } else if key.age.seq < seen_before {
                 older += 1;
                 owed += 1;
                 owed
@@ -200,8 +195,8 @@ impl Former {
                 older += 1;
                 older + 1
             };
-            if wanted.remove(&age.seq) {
-                bounds.insert(age.seq, bound);
+            if wanted.remove(&key.age.seq) {
+                bounds.insert(key.age.seq, bound);
             }
         }
         Some(bounds)

@@ -1,9 +1,10 @@
 //! The batch former of one (model, operation).
 
 use super::due::{FlushReason, due, next_check};
-use super::pending::{CostKey, Pending};
+use super::pending::Pending;
 use super::rules::LaneRules;
 use super::share::{Charge, Share, ShareView};
+use super::slab::CostKey;
 use super::turns::{LaneWhy, Lanes, Owed, TurnKind, TurnView};
 use super::{BatchCaps, Item, ItemId, Micros};
 use crate::control::Lane;
@@ -147,7 +148,7 @@ impl Former {
 
     /// A lane with nothing to run (nothing pending and nothing out, or held) saves up one turn of engine time at most.
     fn bound_idle(&mut self, lane: Lane) {
-        let empty = self.pending.lane(lane).by_age.is_empty() && self.share.out(lane) == 0;
+        let empty = self.pending.lane(lane).is_empty() && self.share.out(lane) == 0;
         if empty || self.rules.paused.lane(lane) {
             self.share.bound_idle(lane, self.rules.policy());
         }
@@ -167,12 +168,9 @@ impl Former {
     /// Takes out the items whose deadline has come.
     pub fn expire(&mut self, now: Micros) -> Vec<Item> {
         let mut gone = Vec::new();
-        while let Some((deadline, seq)) = self.pending.first_deadline() {
-            if deadline > now {
-                break;
-            }
-            let id = self.pending.get(seq).map(|item| item.id);
-            gone.extend(id.and_then(|id| self.remove(id)));
+        while let Some((_, age)) = self.pending.first_deadline().filter(|(deadline, _)| *deadline <= now) {
+            let Some(item) = self.pending.get(age) else { break };
+            gone.extend(self.take_out(CostKey { cost: item.cost, age }, false));
         }
         gone
     }
@@ -193,9 +191,9 @@ impl Former {
     pub fn lane(&self, lane: Lane) -> LaneLoad {
         let index = self.pending.lane(lane);
         LaneLoad {
-            pending: index.by_age.len(),
+            pending: index.len(),
             cost: u64::try_from(index.cost).unwrap_or(u64::MAX),
-            oldest: index.by_age.first().map(|age| age.arrival),
+            oldest: self.pending.oldest(lane).map(|key| key.age.arrival),
         }
     }
 
@@ -247,7 +245,7 @@ impl Former {
         self.lanes.spells = self.lanes.spells.max(spell);
         let plain = matches!(plan.order, Order::Cost | Order::Aged);
         // Recordings that an operator holds are still about: what is owed to clips because of them is not forgotten.
-        if plain && !self.rules.keep_owed && self.pending.recordings.by_age.is_empty() {
+        if plain && !self.rules.keep_owed && self.pending.recordings.is_empty() {
             self.lanes.owed = Owed::default();
         }
         let items: Vec<Item> = plan.batch.iter().filter_map(|key| self.take_out(*key, true)).collect();
@@ -282,7 +280,7 @@ impl Former {
     }
 
     fn take_out(&mut self, key: CostKey, served: bool) -> Option<Item> {
-        let item = self.pending.remove(key.age.seq)?;
+        let item = self.pending.remove(key)?;
         self.lanes.left(key, served);
         Some(item)
     }

@@ -5,7 +5,7 @@
 //! It cannot fail: what cannot be served is refused at the door, and an item dearer than the cap travels alone.
 //!
 //! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, [`budget`] where the cost cap comes
-//! from, [`controller`] what adapts it, [`rules`] how the lanes share the engine, `pending` the indexed queue, `due` when a
+//! from, [`controller`] what adapts it, [`rules`] how the lanes share the engine, `pending` the indexed queue in its `slab`, `due` when a
 //! batch is due, `turns` whose turn it is, `share` engine time per lane, `plan` what is next, [`former`] the whole,
 //! [`rounds`] which of a model's formers gives the next batch, `explain` why an item waits.
 
@@ -24,6 +24,7 @@ pub mod rounds;
 pub mod rules;
 pub mod service;
 mod share;
+mod slab;
 #[cfg(test)]
 mod tests;
 mod turns;

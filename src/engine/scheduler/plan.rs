@@ -2,8 +2,8 @@
 
 use super::Micros;
 use super::former::{Former, Order};
-use super::pending::CostKey;
 use super::rules::{Policy, WINDOW_MS};
+use super::slab::CostKey;
 use super::turns::{Choice, LaneWhy, Turn};
 use crate::control::Lane;
 use std::num::NonZeroU32;
@@ -40,13 +40,12 @@ impl Former {
         let mut windows = None;
         let (batch, order, begins) = match choice {
             Choice::Recording => {
-                let age = self.pending.recordings.by_age.first()?;
-                let cost = self.pending.get(age.seq)?.cost;
+                let oldest = self.pending.oldest(Lane::Recordings)?;
                 windows = match self.rules.policy() {
                     Policy::Whole => None,
                     Policy::Slices { windows, .. } => Some(windows),
                 };
-                (vec![CostKey { cost, age: *age }], Order::Recording, None)
+                (vec![oldest], Order::Recording, None)
             }
             Choice::Turn => {
                 let rest = self.lanes.turn.as_ref()?.rest(&self.pending);
@@ -71,10 +70,9 @@ impl Former {
 
     /// The oldest clip, when it has waited for the whole window.
     fn aged(&self, now: Micros) -> Option<CostKey> {
-        let age = *self.pending.clips.by_age.first()?;
-        let waited = self.caps.wait != Micros::MAX && now - age.arrival >= self.caps.wait;
-        let cost = self.pending.get(age.seq)?.cost;
-        (self.caps.aged_promotion && waited).then_some(CostKey { cost, age })
+        let oldest = self.pending.oldest(Lane::Clips)?;
+        let waited = self.caps.wait != Micros::MAX && now - oldest.age.arrival >= self.caps.wait;
+        (self.caps.aged_promotion && waited).then_some(oldest)
     }
 }
 

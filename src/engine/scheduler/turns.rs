@@ -5,9 +5,10 @@
 //! next when both have work is the [`Policy`]; what is here is the same for all of them.
 
 use super::Micros;
-use super::pending::{AgeKey, CostKey, Pending};
+use super::pending::Pending;
 use super::rules::{LaneRules, Policy};
 use super::share::Share;
+use super::slab::{AgeKey, CostKey};
 use crate::control::Lane;
 
 /// Whether a turn is of clips, of a recording to its end, or of some windows of one.
@@ -105,7 +106,7 @@ impl Turn {
 
     /// The members still to serve, cheapest first.
     pub fn rest<'a>(&'a self, pending: &'a Pending) -> impl Iterator<Item = &'a CostKey> {
-        self.members.iter().skip(self.next).filter(|key| pending.get(key.age.seq).is_some())
+        self.members.iter().skip(self.next).filter(|key| pending.get(key.age).is_some())
     }
 }
 
@@ -121,9 +122,9 @@ pub(super) struct Owed {
 impl Owed {
     /// The owed clips, oldest first.
     pub fn clips(self, pending: &Pending) -> impl Iterator<Item = CostKey> {
-        let end = AgeKey { arrival: self.newest, seq: self.before };
-        let by_age = pending.clips.by_age.range(..end).filter(move |age| age.seq < self.before);
-        by_age.filter_map(|age| Some(CostKey { cost: pending.get(age.seq)?.cost, age: *age }))
+        let of_then = move |key: &CostKey| (key.age.arrival, key.age.seq) < (self.newest, self.before);
+        let by_age = pending.by_age(Lane::Clips).map(|(key, _)| key);
+        by_age.take_while(of_then).filter(move |key| key.age.seq < self.before)
     }
 }
 
@@ -166,13 +167,14 @@ impl Lanes {
         if self.turn.is_some() && !rules.paused.clips {
             return Some((Choice::Turn, LaneWhy::TurnUnderWay));
         }
-        let (clips, recordings) = (pending.clips.by_age.first(), pending.recordings.by_age.first());
+        let (clips, recordings) = (pending.oldest(Lane::Clips), pending.oldest(Lane::Recordings));
+        let (clips, recordings) = (clips.map(|key| key.age), recordings.map(|key| key.age));
         let runs = |lane| !rules.paused.lane(lane);
         let (lane, why) = match (clips.filter(|_| runs(Lane::Clips)), recordings.filter(|_| runs(Lane::Recordings))) {
             (None, None) => return None,
             (Some(_), None) => (Lane::Clips, alone(recordings)),
             (None, Some(_)) => (Lane::Recordings, alone(clips)),
-            (Some(clip), Some(recording)) => self.between(clip, recording, rules.policy(), share),
+            (Some(clip), Some(recording)) => self.between(&clip, &recording, rules.policy(), share),
         };
         if lane == Lane::Recordings {
             return Some((Choice::Recording, why));
@@ -237,7 +239,7 @@ impl Lanes {
             spell: self.spells + 1,
             began: now,
             before: pending.watermark(),
-            newest: pending.clips.by_age.last().map_or(Micros::ZERO, |age| age.arrival),
+            newest: pending.newest(Lane::Clips).map_or(Micros::ZERO, |age| age.arrival),
             limit,
             left: members.len(),
             members,
@@ -287,6 +289,6 @@ impl Lanes {
 }
 
 /// Why a lane goes when the other does not: `other` is what the other has pending.
-fn alone(other: Option<&AgeKey>) -> LaneWhy {
+fn alone(other: Option<AgeKey>) -> LaneWhy {
     if other.is_some() { LaneWhy::OtherPaused } else { LaneWhy::OnlyLane }
 }
