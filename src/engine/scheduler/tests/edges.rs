@@ -1,6 +1,8 @@
 //! What a first version gets wrong, one test each.
 
-use super::super::{BatchCaps, FlushReason, ItemId, LaneRules, Micros, Order};
+use super::super::{
+    Adaptive, BatchCaps, ControllerSettings, CostLayers, FlushReason, Former, ItemId, LaneRules, Micros, Order,
+};
 use super::{clip, former, recording, take};
 use crate::control::Lane;
 
@@ -259,4 +261,62 @@ fn costs_saturate_and_come_back_to_zero() {
     assert_eq!(former.due(Micros(0), false), Some(FlushReason::CostCap));
     assert_eq!(take(&mut former, 0).len(), 2, "a saturated sum is still within an unlimited cap");
     assert_eq!(former.lane(Lane::Clips).cost, 0);
+}
+
+#[test]
+fn members_of_a_turn_are_identities_not_places() {
+    let mut former = former(720_000);
+    former.push(recording(1, 60_000, 0));
+    former.push(recording(2, 60_000, 0));
+    for id in 10..24 {
+        former.push(clip(id, 5_000, 1));
+    }
+    take(&mut former, 2);
+    take(&mut former, 2);
+    // Two are left. Others come before them in every order, and one of the two goes.
+    former.push(clip(40, 1, 0));
+    former.push(clip(41, 2, 0));
+    former.remove(ItemId(22));
+    assert_eq!(take(&mut former, 3), vec![23]);
+    assert!(former.turn().is_none());
+    assert_eq!(take(&mut former, 3), vec![2]);
+    assert_eq!(take(&mut former, 3), vec![40, 41]);
+}
+
+#[test]
+fn a_turn_goes_on_from_a_primary_batch_to_its_drain() {
+    let mut former = former(720_000);
+    former.push(recording(1, 60_000, 0));
+    former.push(recording(2, 60_000, 0));
+    for id in 10..24 {
+        former.push(clip(id, 5_000, 1));
+    }
+    take(&mut former, 2);
+    let primary = former.poll(Micros(NOW), false, usize::MAX).expect("the count cap is reached");
+    let drain = former.take(Micros(NOW), FlushReason::Drain, usize::MAX).expect("two members are left");
+    assert_eq!((primary.turn, primary.items.len()), (Some(1), 12));
+    assert_eq!((drain.turn, drain.items.len(), drain.order), (Some(1), 2, Order::Turn));
+    assert_eq!(former.take(Micros(NOW), FlushReason::Drain, usize::MAX).map(|f| f.lane), Some(Lane::Recordings));
+}
+
+#[test]
+fn a_budget_adopted_in_mid_turn_keeps_items_and_lane_state() {
+    let mut adaptive = Adaptive::new(ControllerSettings::default(), CostLayers::default()).expect("sound");
+    let mut former = Former::new(adaptive.caps(BatchCaps::default()));
+    former.push(recording(1, 60_000, 0));
+    former.push(recording(2, 60_000, 0));
+    for id in 10..14 {
+        former.push(clip(id, 5_000, 1));
+    }
+    take(&mut former, 2);
+    former.take(Micros(2), FlushReason::Timeout, 1).expect("a turn begins");
+    let before = (former.turn(), former.owed(9), former.len());
+    assert_eq!(before.0.as_ref().map(|turn| (turn.members_left, turn.limit)), Some((2, 16_384)));
+    adaptive.report_budget(Micros(3), Some(720_000)).expect("sound");
+    former.set_caps(adaptive.caps(*former.caps()));
+    assert_eq!(former.caps().max_cost, 720_000);
+    assert_eq!((former.turn(), former.owed(9), former.len()), before);
+    assert_eq!(take(&mut former, 3), vec![11, 12], "the members of the turn, although there is room for all");
+    assert_eq!(take(&mut former, 3), vec![2]);
+    assert_eq!(take(&mut former, 3), vec![13], "which was owed");
 }

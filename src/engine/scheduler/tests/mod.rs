@@ -4,12 +4,15 @@ mod bound;
 mod due;
 mod edges;
 mod explain;
+mod fairness;
 mod forecast;
 mod model;
+mod oracle;
 mod pause;
 mod random;
 mod review;
 mod slices;
+mod worked;
 
 use super::*;
 use crate::control::{Lane, Op};
