@@ -227,6 +227,80 @@ impl SpeculationTally {
     }
 }
 
+/// What speculation did for one response, as its `timings` tell.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpeculationReport {
+    #[serde(flatten)]
+    pub tally: SpeculationTally,
+    pub policy: SpeculationPolicy,
+    /// The gate's verdict for this request when it ended.
+    pub gate: GateVerdict,
+}
+
+/// The speculative path of a generation model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpeculationView {
+    pub policy: SpeculationPolicy,
+    /// Where proposals come from.
+    pub proposer: String,
+    #[serde(flatten)]
+    pub gate: GateVerdict,
+    /// Narrowest and widest window.
+    pub width_min: u64,
+    pub width_max: u64,
+    /// Windows of one sequence that may be under way at once.
+    pub depth: u64,
+    /// Sequences that are told to speculate or not by their request.
+    pub forced: u64,
+    pub opted_out: u64,
+    /// The last windows, at most 512.
+    pub recent: SpeculationTally,
+    /// Mean width of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width_mean: Option<f64>,
+    /// The part of their proposed tokens that held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept_ratio: Option<f64>,
+    /// Since start.
+    pub totals: SpeculationTotals,
+    /// Times that the gate turned, since start.
+    pub turns: u64,
+    pub self_check: SelfCheckView,
+}
+
+/// Counts since start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SpeculationTotals {
+    pub windows: u64,
+    pub drafted: u64,
+    pub accepted: u64,
+    /// Windows that were sent behind one that diverged.
+    pub stale: u64,
+}
+
+/// Answers that were made with windows and computed again without.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SelfCheckView {
+    pub checked: u64,
+    /// Of these, the ones that came out differently. Anything but 0 is a fault of the engine.
+    pub differed: u64,
+    /// Answers whose turn to be checked has not come, or that were given up for others.
+    pub waiting: u64,
+    pub skipped: u64,
+    /// The last differences, newest last, at most 16.
+    pub differences: Vec<SelfCheckDifference>,
+}
+
+/// Where an answer came out differently. Never its tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SelfCheckDifference {
+    pub request: String,
+    /// The first token of the answer that differs, from 0.
+    pub at: u64,
+    /// Tokens of the answer.
+    pub of: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,7 +38,9 @@ struct Shadow {
 /// What a settled window taught.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settled {
-    /// The window's own fate; `None` for a plain step.
+    /// What was verified, as it counts in reports; `None` for a plain step.
+    pub verified: Option<Retired>,
+    /// What the window told, the target's own token behind it included.
     pub window: Option<Evidence>,
     /// The fate of a proposal that was only watched.
     pub shadow: Option<Evidence>,
@@ -159,12 +161,13 @@ impl Speculator {
         self.cooldown = self.cooldown.saturating_sub(accepted.commit.len());
         let settled = match self.opened.take() {
             Some(proposal) if accepted.proposed > 0 => {
-                Settled { window: Some(self.retire(&proposal, accepted)), shadow: None }
+                let (verified, evidence) = self.retire(&proposal, accepted);
+                Settled { verified: Some(verified), window: Some(evidence), shadow: None }
             }
             unused => {
                 let shadow = unused.map(|proposal| Shadow { proposal, held: 0 });
                 self.shadow = self.shadow.take().or(shadow);
-                Settled { window: None, shadow: self.watch(&accepted.commit) }
+                Settled { verified: None, window: None, shadow: self.watch(&accepted.commit) }
             }
         };
         for e in settled.evidence() {
@@ -173,7 +176,7 @@ impl Speculator {
         settled
     }
 
-    fn retire(&mut self, proposal: &Proposal, accepted: &Accepted) -> Evidence {
+    fn retire(&mut self, proposal: &Proposal, accepted: &Accepted) -> (Retired, Evidence) {
         match accepted.ending {
             Ending::AllAccepted => self.width.held(),
             Ending::Rejected => self.width.refuted(),
@@ -193,8 +196,9 @@ impl Speculator {
         t.width_max = t.width_max.max(drafted);
         t.in_flight_max = t.in_flight_max.max(1);
         retired.count(&mut t.survival);
-        let retired = with_the_targets_own(proposal, retired, accepted);
-        Evidence { retired, native: Source::Native, tail: proposal.tail_source(), verified: true }
+        let told = with_the_targets_own(proposal, retired, accepted);
+        let evidence = Evidence { retired: told, native: Source::Native, tail: proposal.tail_source(), verified: true };
+        (retired, evidence)
     }
 
     /// Compares the watched proposal with tokens that came.
