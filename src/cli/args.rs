@@ -66,6 +66,7 @@ pub enum Command {
     Lanes(super::lanes::LanesArgs),
     Turns(super::turns::TurnsArgs),
     Caps(super::caps::CapsArgs),
+    Speculation(super::speculation::SpeculationArgs),
     Requests(super::requests::RequestsArgs),
     Why(super::why::WhyArgs),
     Cancel(super::cancel::CancelArgs),

@@ -35,6 +35,7 @@ mod pull;
 mod requests;
 mod rerank;
 mod serve;
+mod speculation;
 mod status;
 mod top;
 mod transcribe;
@@ -88,6 +89,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Lanes(args) => lanes::run(context, args),
         Command::Turns(args) => turns::run(context, args),
         Command::Caps(args) => caps::run(context, args),
+        Command::Speculation(args) => speculation::run(context, args),
         Command::Requests(args) => requests::run(context, args),
         Command::Why(args) => why::run(context, args),
         Command::Cancel(args) => cancel::run(context, args),

@@ -7,6 +7,7 @@ mod scheduling;
 
 pub use scheduling::{CapMoved, Controller, EstimateError, Owed, Service, Turn};
 
+use super::speculation::SpeculationView;
 use super::{Lane, Op, WaitCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -387,6 +388,9 @@ pub struct Generation {
     /// KV rewinds that failed; the slot was read again.
     #[serde(default)]
     pub failed_rewinds: u64,
+    /// Absent where nobody speculates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speculation: Option<SpeculationView>,
     pub latency: Latency,
     pub counters: Counters,
 }

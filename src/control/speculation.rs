@@ -64,6 +64,7 @@ impl SpeculationChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateCode {
+    RowsDepend,
     PolicyOff,
     PolicyForce,
     RequestOff,
@@ -83,6 +84,7 @@ impl GateCode {
     /// The name used in snapshots and scripts.
     pub fn name(self) -> &'static str {
         match self {
+            GateCode::RowsDepend => "rows_depend",
             GateCode::PolicyOff => "policy_off",
             GateCode::PolicyForce => "policy_force",
             GateCode::RequestOff => "request_off",
@@ -102,6 +104,9 @@ impl GateCode {
     /// What is going on, in one sentence.
     pub fn sentence(self) -> &'static str {
         match self {
+            GateCode::RowsDepend => {
+                "this device may compute a row otherwise beside other rows, so that windows could change an answer"
+            }
             GateCode::PolicyOff => "the model's speculation policy is off",
             GateCode::PolicyForce => "the model's policy verifies whatever is proposed",
             GateCode::RequestOff => "the request asked for no speculation",

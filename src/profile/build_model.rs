@@ -1,9 +1,11 @@
 //! A model profile from its layer, with the checks that need more than one value.
 
 use super::reader::Reader;
+use super::speculation::{ProposerKind, SpeculationSettings};
 use super::types::{DType, DeviceChoice, Family, FileRole, GenerationSettings, ModelFile, ModelProfile};
 use super::{adaptive, origin::Row, value};
 use crate::control::Op;
+use crate::control::speculation::SpeculationPolicy;
 use std::collections::BTreeMap;
 
 /// Batch cost cap where neither the profile nor the model names one.
@@ -116,6 +118,24 @@ fn generation(reader: &mut Reader<'_>) -> GenerationSettings {
         iteration_tokens: reader.size("generation.iteration_tokens"),
         prefill_chunk: reader.size("generation.prefill_chunk"),
         default_max_tokens: reader.size("generation.default_max_tokens"),
+        speculation: speculation(reader),
+    }
+}
+
+fn speculation(reader: &mut Reader<'_>) -> SpeculationSettings {
+    let policy = reader.word("speculation.policy");
+    let proposer = reader.word("speculation.proposer");
+    let defaults = SpeculationSettings::DEFAULT;
+    SpeculationSettings {
+        policy: SpeculationPolicy::ALL.into_iter().find(|p| Some(p.name()) == policy).unwrap_or(defaults.policy),
+        proposer: ProposerKind::ALL.into_iter().find(|p| Some(p.name()) == proposer).unwrap_or(defaults.proposer),
+        width_min: reader.size("speculation.width_min"),
+        width_max: reader.size("speculation.width_max"),
+        ngram_min: reader.size("speculation.ngram_min"),
+        ngram_max: reader.size("speculation.ngram_max"),
+        exploration_ratio: reader.number("speculation.exploration_ratio").unwrap_or(defaults.exploration_ratio),
+        reject_cooldown_tokens: reader.size("speculation.reject_cooldown_tokens"),
+        self_check_ratio: reader.number("speculation.self_check_ratio").unwrap_or(defaults.self_check_ratio),
     }
 }
 
@@ -155,6 +175,9 @@ fn check(reader: &mut Reader<'_>, profile: &ModelProfile) {
     let rows = "generation.iteration_tokens";
     above("generation.prefill_chunk", g.prefill_chunk, rows, g.iteration_tokens, "a chunk would fit no pass");
     above("generation.slots", g.slots, rows, g.iteration_tokens, "not every slot could decode in a pass");
+    let s = g.speculation;
+    above("speculation.width_min", s.width_min, "speculation.width_max", s.width_max, "no window could be so narrow");
+    above("speculation.ngram_min", s.ngram_min, "speculation.ngram_max", s.ngram_max, "no match could be so long");
     let context = "generation.context_tokens";
     above(
         "generation.default_max_tokens",

@@ -392,6 +392,60 @@ pub const MODEL: &[Key] = &[
         "256",
         "Answer length when a request names none.",
     ),
+    key_of(
+        LLAMA,
+        "speculation.policy",
+        Kind::OneOf(&["off", "published", "force", "gain"]),
+        "gain",
+        "When proposed tokens are verified: never (`off`), by the published rule, whenever something is proposed \
+         (`force`), or while that is expected to be faster than not to (`gain`). The answer is the same.",
+    ),
+    key_of(
+        LLAMA,
+        "speculation.proposer",
+        Kind::OneOf(&["ngram-simple", "ngram-cache", "suffix"]),
+        "suffix",
+        "Where proposals come from: what followed the latest occurrence of the last tokens (`ngram-simple`), what \
+         followed them most often (`ngram-cache`), or the passage that shares the longest stretch of text (`suffix`).",
+    ),
+    key_of(LLAMA, "speculation.width_min", count(1, 8), "1", "Narrowest window, in proposed tokens."),
+    key_of(LLAMA, "speculation.width_max", count(1, 8), "4", "Widest window, in proposed tokens."),
+    key_of(
+        LLAMA,
+        "speculation.ngram_min",
+        count(1, 64),
+        "3",
+        "Tokens that must match before a copy is proposed; at most 4 for `ngram-cache`.",
+    ),
+    key_of(
+        LLAMA,
+        "speculation.ngram_max",
+        count(1, 64),
+        "64",
+        "Longest match that is looked for; `ngram-cache` counts runs of at most 4.",
+    ),
+    key_of(
+        LLAMA,
+        "speculation.exploration_ratio",
+        Kind::Number { min: 0.0, max: 0.5 },
+        "0.02",
+        "Policy `gain`: the part of the time that measuring what windows cost may lose.",
+    ),
+    key_of(
+        LLAMA,
+        "speculation.reject_cooldown_tokens",
+        count(0, 1 << 20),
+        "0",
+        "Plain tokens after a rejection inside drafts of the model's own.",
+    ),
+    key_of(
+        LLAMA,
+        "speculation.self_check_ratio",
+        Kind::Number { min: 0.0, max: 1.0 },
+        "0.005",
+        "The part of answers made with windows that is computed again without, when nobody waits; differences are \
+         counted and shown.",
+    ),
 ];
 
 /// Keys of a box profile.

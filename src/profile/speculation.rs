@@ -50,20 +50,23 @@ pub struct SpeculationSettings {
 impl SpeculationSettings {
     /// Depths beyond this are not told apart by the survival counts.
     pub const WIDEST: usize = 8;
+
+    /// What a profile that says nothing means.
+    pub const DEFAULT: SpeculationSettings = SpeculationSettings {
+        policy: SpeculationPolicy::Gain,
+        proposer: ProposerKind::Suffix,
+        width_min: 1,
+        width_max: 4,
+        ngram_min: 3,
+        ngram_max: 64,
+        exploration_ratio: 0.02,
+        reject_cooldown_tokens: 0,
+        self_check_ratio: 0.005,
+    };
 }
 
 impl Default for SpeculationSettings {
     fn default() -> Self {
-        SpeculationSettings {
-            policy: SpeculationPolicy::Gain,
-            proposer: ProposerKind::Suffix,
-            width_min: 1,
-            width_max: 4,
-            ngram_min: 3,
-            ngram_max: 64,
-            exploration_ratio: 0.02,
-            reject_cooldown_tokens: 0,
-            self_check_ratio: 0.005,
-        }
+        SpeculationSettings::DEFAULT
     }
 }

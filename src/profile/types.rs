@@ -2,6 +2,7 @@
 
 use super::adaptive::AdaptiveSettings;
 use super::origin::Origin;
+use super::speculation::SpeculationSettings;
 use crate::control::Op;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,7 @@ pub struct GenerationSettings {
     pub prefill_chunk: usize,
     /// Answer length when the request names none.
     pub default_max_tokens: usize,
+    pub speculation: SpeculationSettings,
 }
 
 /// A model profile: one servable model.

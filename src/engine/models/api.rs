@@ -252,4 +252,9 @@ pub trait CausalLm: Send {
     fn slots(&self) -> usize;
     fn weights_bytes(&self) -> u64;
     fn kv_bytes(&self) -> u64;
+    /// Whether the value of a row never depends, bit for bit, on the rows computed beside it. Where it may, a verify window
+    /// could settle a near tie otherwise than a plain step would, and speculation stays off.
+    fn rows_are_independent(&self) -> bool {
+        false
+    }
 }

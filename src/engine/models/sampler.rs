@@ -93,6 +93,11 @@ impl Sampler {
         Sampler { settings, seen, candidates: Vec::new() }
     }
 
+    /// A sampler with the same settings, before the first token of an answer to `prompt`.
+    pub fn again(&self, prompt: &[u32]) -> Self {
+        Sampler::new(self.settings.clone(), prompt)
+    }
+
     /// Notes a token of the answer once it is committed.
     pub fn commit(&mut self, id: u32) {
         if self.settings.penalises() {

@@ -1,5 +1,6 @@
 //! What doors ask of the engine, and what comes back.
 
+use crate::control::speculation::{SpeculationChoice, SpeculationReport};
 use crate::engine::audio::Pcm;
 use crate::engine::models::{Segment, TranscribeOptions};
 
@@ -76,6 +77,8 @@ pub struct GenerateJob {
     pub ignore_eos: bool,
     /// How many alternatives to report per token; `None` = no log-probabilities.
     pub logprobs: Option<usize>,
+    /// Whether windows may be, must be or must not be used.
+    pub speculation: SpeculationChoice,
 }
 
 /// A token with its log-probability and the best alternatives.
@@ -108,6 +111,8 @@ pub enum GenerationEvent {
         cached_tokens: usize,
         completion_tokens: usize,
         times: GenerationTimes,
+        /// What speculation did; `None` where nobody speculates.
+        speculation: Option<SpeculationReport>,
     },
 }
 

@@ -2,6 +2,10 @@
 //!
 //! Counters and histograms are updated as things happen; gauges are set from the snapshot when somebody scrapes.
 
+mod speculation;
+
+pub use speculation::SpeculationMetrics;
+
 use super::clock::lock;
 use super::registry::NewRequest;
 use crate::control::snapshot::{ModelState, Outcome};
@@ -96,6 +100,7 @@ pub struct GenerationMetrics {
     pub failed_rewinds: Counter,
     /// Seconds of one forward pass over all sequences.
     pub iteration_seconds: Histogram,
+    pub speculation: SpeculationMetrics,
 }
 
 /// All metrics of one engine.
@@ -123,6 +128,7 @@ pub struct Metrics {
     preempted: Family<ModelLabels, Counter>,
     failed_rewinds: Family<ModelLabels, Counter>,
     iteration_seconds: Histograms<ModelLabels>,
+    speculation: speculation::SpeculationFamilies,
     pending: Family<LaneLabels, Gauge>,
     pending_cost: Family<LaneLabels, Gauge>,
     running: Family<LaneLabels, Gauge>,
@@ -169,6 +175,7 @@ impl Default for Metrics {
             preempted: Family::default(),
             failed_rewinds: Family::default(),
             iteration_seconds: Family::new_with_constructor(seconds),
+            speculation: speculation::SpeculationFamilies::default(),
             pending: Family::default(),
             pending_cost: Family::default(),
             running: Family::default(),
@@ -213,6 +220,7 @@ impl Default for Metrics {
         r.register("kv_rewind_failures", "KV rewinds that failed; the slot was read again", m.failed_rewinds.clone());
         let help = "Time of one forward pass over all sequences";
         r.register_with_unit("iteration", help, s.clone(), m.iteration_seconds.clone());
+        m.speculation.register(&mut r);
         r.register("requests_pending", "Requests that wait", m.pending.clone());
         r.register("pending_cost", "Cost of what waits: ms of audio, or tokens", m.pending_cost.clone());
         r.register("requests_running", "Requests that run", m.running.clone());
@@ -309,7 +317,13 @@ impl Metrics {
             preempted: self.preempted.get_or_create_owned(&labels),
             failed_rewinds: self.failed_rewinds.get_or_create_owned(&labels),
             iteration_seconds: self.iteration_seconds.get_or_create_owned(&labels),
+            speculation: self.speculation(model),
         }
+    }
+
+    /// The counters of its speculative path.
+    pub fn speculation(&self, model: &str) -> SpeculationMetrics {
+        self.speculation.of(model)
     }
 
     /// Prometheus text, with the gauges as `snapshot` has them.
@@ -350,6 +364,7 @@ impl Metrics {
                 }
             }
         }
+        self.speculation.set(snapshot);
         for generation in &snapshot.generation {
             let labels = ModelLabels { model: generation.model.clone() };
             self.slots_used.get_or_create(&labels).set(gauge(generation.slots_used));

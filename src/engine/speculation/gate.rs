@@ -81,6 +81,8 @@ pub struct Pass {
 #[derive(Debug)]
 pub struct Gate {
     policy: SpeculationPolicy,
+    /// The device may compute a row otherwise beside other rows: nothing is verified.
+    rows_depend: bool,
     exploration: f64,
     costs: StepCosts,
     survival: Estimates,
@@ -124,6 +126,7 @@ impl Gate {
     pub fn new(settings: &SpeculationSettings) -> Gate {
         let mut gate = Gate {
             policy: settings.policy,
+            rows_depend: false,
             exploration: settings.exploration_ratio.clamp(0.0, 1.0),
             costs: StepCosts::default(),
             survival: Estimates::new(HALF_LIFE),
@@ -149,10 +152,17 @@ impl Gate {
         gate
     }
 
+    /// Shuts the gate for good: windows could change an answer.
+    pub fn rows_depend(&mut self) {
+        self.rows_depend = true;
+        self.decide(false, GateCode::RowsDepend);
+    }
+
     /// Another policy, from the next pass on. What was learned stays.
     pub fn set_policy(&mut self, policy: SpeculationPolicy) {
         self.policy = policy;
         let (on, because) = match policy {
+            _ if self.rows_depend => (false, GateCode::RowsDepend),
             SpeculationPolicy::Off => (false, GateCode::PolicyOff),
             SpeculationPolicy::Force => (true, GateCode::PolicyForce),
             SpeculationPolicy::Published => (false, GateCode::TooFewObservations),
@@ -183,6 +193,7 @@ impl Gate {
     pub fn verdict_for(&self, choice: SpeculationChoice) -> GateVerdict {
         let (on, because) = match (choice, self.policy) {
             (SpeculationChoice::Off, _) => (false, GateCode::RequestOff),
+            (SpeculationChoice::Force, _) if self.rows_depend => (false, GateCode::RowsDepend),
             (SpeculationChoice::Force, SpeculationPolicy::Off) => (false, GateCode::PolicyOff),
             (SpeculationChoice::Force, _) => (true, GateCode::RequestForce),
             (SpeculationChoice::Auto, _) => return self.verdict,
@@ -211,6 +222,7 @@ impl Gate {
         let forced = |o: &Option<Offer>| o.filter(|o| o.forced).map_or(0, |o| o.width);
         let open = |o: &Option<Offer>| o.map_or(0, |o| o.width);
         match self.policy {
+            _ if self.rows_depend => Allotment { widths: vec![0; offers.len()], purpose: Purpose::Plain },
             SpeculationPolicy::Off => Allotment { widths: vec![0; offers.len()], purpose: Purpose::Plain },
             SpeculationPolicy::Force => Allotment { widths: offers.iter().map(open).collect(), purpose: Purpose::Gain },
             SpeculationPolicy::Published => {
@@ -331,5 +343,84 @@ impl Gate {
         if r.ending != super::Ending::AcceptedStop {
             self.observed.note(r.accepted == r.proposed());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::speculation::SURVIVAL_DEPTHS;
+
+    fn offer(width: usize, chance: f64) -> Option<Offer> {
+        Some(Offer { width, forced: false, odds: [chance; SURVIVAL_DEPTHS] })
+    }
+
+    /// What measuring may lose is bounded, however many row counts there are to measure.
+    #[test]
+    fn the_ledger_bounds_what_measuring_loses() {
+        let settings = SpeculationSettings::default();
+        let mut gate = Gate::new(&settings);
+        let cost = |rows: usize| 1_000 * rows as u64;
+        let (mut plainly, mut took) = (0, 0);
+        for pass in 0..2_000usize {
+            let offers: Vec<_> = (0..4).map(|i| offer(1 + (pass * 7 + i * 3) % 8, 0.01)).collect();
+            let allotment = gate.allot(&offers);
+            let rows = 4 + allotment.widths.iter().sum::<usize>();
+            plainly += cost(4);
+            took += cost(rows);
+            let purpose = allotment.purpose;
+            gate.note_pass(&Pass {
+                sequences: 4,
+                rows,
+                prompt_rows: 0,
+                committed: 4,
+                took: Micros(cost(rows)),
+                purpose,
+            });
+        }
+        assert!(took > plainly, "it does measure");
+        let lost = (took - plainly) as f64 / plainly as f64;
+        assert!(lost <= 0.03, "{lost}");
+    }
+
+    #[test]
+    fn a_measured_loss_shuts_it_whatever_is_expected_and_for_longer_each_time() {
+        let mut gate = Gate::new(&SpeculationSettings { exploration_ratio: 0.0, ..SpeculationSettings::default() });
+        let pass = |rows: usize, committed, us, purpose| Pass {
+            sequences: 1,
+            rows,
+            prompt_rows: 0,
+            committed,
+            took: Micros(us),
+            purpose,
+        };
+        for _ in 0..9 {
+            gate.note_pass(&pass(1, 1, 1_000, Purpose::Plain));
+            gate.note_pass(&pass(5, 1, 1_100, Purpose::Plain));
+        }
+        // Five tokens are expected of each window, and one comes.
+        let mut shut = Vec::new();
+        for i in 0..400 {
+            let allotment = gate.allot(&[offer(4, 0.99)]);
+            let rows = 1 + allotment.widths[0];
+            gate.note_pass(&pass(rows, 1, if rows > 1 { 1_100 } else { 1_000 }, allotment.purpose));
+            if let Some(turn) = gate.take_turn().filter(|t| !t.on) {
+                assert_eq!(turn.because, GateCode::MeasuredLoss);
+                shut.push(i);
+            }
+        }
+        assert!(shut.len() >= 2 && shut.len() < 8, "{shut:?}");
+        let gaps: Vec<usize> = shut.windows(2).map(|w| w[1] - w[0]).collect();
+        assert!(gaps.windows(2).all(|g| g[1] > g[0]), "{gaps:?}");
+    }
+
+    #[test]
+    fn passes_with_prompts_teach_nothing_about_costs() {
+        let mut gate = Gate::new(&SpeculationSettings::default());
+        for _ in 0..9 {
+            let purpose = Purpose::Plain;
+            gate.note_pass(&Pass { sequences: 1, rows: 1, prompt_rows: 64, committed: 1, took: Micros(9), purpose });
+        }
+        assert_eq!(gate.costs().estimate(1, 1), None);
     }
 }

@@ -261,6 +261,11 @@ impl Backend for CpuBackend {
         Ok(Kv { shape, cache })
     }
 
+    /// As [`kernels`](crate::engine::models::kernels) promise.
+    fn rows_are_independent(&self) -> bool {
+        true
+    }
+
     fn kv_bytes(&self, kv: &Kv) -> u64 {
         kv.cache.bytes()
     }

@@ -158,6 +158,10 @@ pub trait Backend: Send + Sync + 'static {
 
     fn kv_new(&self, shape: KvShape) -> Result<Self::Kv, ModelError>;
     fn kv_bytes(&self, kv: &Self::Kv) -> u64;
+    /// Whether the value of a row never depends, bit for bit, on the rows computed beside it.
+    fn rows_are_independent(&self) -> bool {
+        false
+    }
     /// Stores the rows of `k` and `v` at their spans' positions in `layer`.
     fn kv_write(
         &self,

@@ -163,6 +163,10 @@ impl<B: Backend> CausalLm for Llama<B> {
         self.weights.bytes
     }
 
+    fn rows_are_independent(&self) -> bool {
+        self.backend.rows_are_independent()
+    }
+
     fn kv_bytes(&self) -> u64 {
         self.backend.kv_bytes(&self.kv)
     }

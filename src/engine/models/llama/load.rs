@@ -169,6 +169,7 @@ mod tests {
             iteration_tokens: 32,
             prefill_chunk: 8,
             default_max_tokens: 8,
+            speculation: Default::default(),
         }
     }
 

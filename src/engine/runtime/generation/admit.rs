@@ -1,6 +1,7 @@
 //! Who has a slot: requests come in, lose their slot to older ones when the KV budget runs out, and leave.
 
 use super::plan::to_preempt;
+use super::self_check::Answer;
 use super::sequence::Sequence;
 use super::step::Generator;
 use crate::control::snapshot::Outcome;
@@ -148,8 +149,22 @@ impl Generator {
         self.close(sequence, end, now);
     }
 
+    /// Notes an answer for the self-check, if it was made with windows and is one of the share.
+    fn queue_check(&mut self, sequence: &Sequence) {
+        let share = self.settings.speculation.self_check_ratio;
+        if sequence.verified.drafted > 0 && sequence.generated() > 0 && self.check.picks(share) {
+            let prompt = sequence.prompt;
+            let sampler = sequence.sampler.again(&sequence.tokens[..prompt]);
+            let own = if sequence.ignore_eos { &[][..] } else { &self.end_ids };
+            let ends = own.iter().chain(&sequence.stop_ids).copied().collect();
+            let (tokens, min_tokens) = (sequence.tokens.clone(), sequence.min_tokens);
+            self.check.push(Answer { request: sequence.id, tokens, prompt, sampler, ends, min_tokens });
+        }
+    }
+
     /// Tells a request's observers and its reader how it ended.
     fn close(&mut self, mut sequence: Sequence, end: Result<FinishReason, Fault>, now: Micros) {
+        let speculation = self.drafter.report(sequence.id, sequence.speculation);
         self.drafter.ended(sequence.id);
         if let Some(mut observed) = sequence.observed.take() {
             // It was open until now.
@@ -160,12 +175,14 @@ impl Generator {
         }
         match end {
             Ok(finish) => {
+                self.queue_check(&sequence);
                 let done = GenerationEvent::Done {
                     finish,
                     prompt_tokens: sequence.prompt,
                     cached_tokens: sequence.cached,
                     completion_tokens: sequence.generated(),
                     times: sequence.times(now),
+                    speculation,
                 };
                 sequence.live.done(done, now);
             }

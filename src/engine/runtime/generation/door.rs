@@ -1,7 +1,8 @@
 //! The worker as doors see it: checks, admission, cancellation, and what it shows.
 
-use super::draft::{DraftSource, NoDrafts};
+use super::draft::DraftSource;
 use super::sequence::Sequence;
+use super::speculation::Speculation;
 use super::thread;
 use super::view::GenerationView;
 use crate::control::{ErrorKind, Fault, Lane, Op};
@@ -35,7 +36,11 @@ impl GenerationWorker {
         context: WorkerContext,
         load: impl FnOnce() -> Result<LoadedModel, ModelError> + Send + 'static,
     ) -> Result<GenerationWorker, Fault> {
-        GenerationWorker::start_with(context, Box::new(NoDrafts), load)
+        let name = &context.handle.name;
+        // Without settings the start below refuses.
+        let settings = context.handle.profile.generation.map(|g| g.speculation).unwrap_or_default();
+        let drafter = Speculation::new(name, settings, context.shared.metrics.speculation(name));
+        GenerationWorker::start_with(context.clone(), Box::new(drafter), load)
     }
 
     /// The same, with somebody who proposes tokens.

@@ -1,5 +1,6 @@
 //! The seam between the loop and whoever proposes tokens for verify windows.
 
+use crate::control::speculation::{SpeculationChoice, SpeculationReport, SpeculationView};
 use crate::engine::runtime::RequestId;
 use crate::engine::scheduler::Micros;
 
@@ -44,6 +45,8 @@ impl Verified {
 #[derive(Debug, Clone, Copy)]
 pub struct DraftFor<'a> {
     pub request: RequestId,
+    /// What the request asks for.
+    pub choice: SpeculationChoice,
     /// Prompt and committed answer.
     pub history: &'a [u32],
     /// Most tokens that could be used.
@@ -61,8 +64,19 @@ pub trait DraftSource: Send {
     fn verified(&mut self, request: RequestId, outcome: Verified, tokens: &[u32]);
     /// A pass was measured. Comes after the outcomes of its windows.
     fn stepped(&mut self, cost: StepCost);
+    /// The model is loaded. `rows_are_independent`: what it computes for a row never depends on the rows beside it. Where it
+    /// may, drafts could change answers, and there must be none.
+    fn loaded(&mut self, _rows_are_independent: bool) {}
+    /// What came of a request so far. `None` = nobody speculates.
+    fn report(&self, _request: RequestId, _choice: SpeculationChoice) -> Option<SpeculationReport> {
+        None
+    }
     /// The request has ended.
     fn ended(&mut self, request: RequestId);
+    /// What is shown.
+    fn view(&self) -> Option<SpeculationView> {
+        None
+    }
 }
 
 /// Speculation is off.

@@ -41,7 +41,11 @@ pub(super) fn forward(model: &mut dyn CausalLm, spans: &[LmSpan<'_>], context: &
     }
 }
 
-fn attempt(model: &mut dyn CausalLm, spans: &[LmSpan<'_>], context: &WorkerContext) -> Result<Vec<Vec<f32>>, Fault> {
+pub(super) fn attempt(
+    model: &mut dyn CausalLm,
+    spans: &[LmSpan<'_>],
+    context: &WorkerContext,
+) -> Result<Vec<Vec<f32>>, Fault> {
     let name = &context.handle.name;
     // A model's own promise: after a failed or panicked pass its slots are at most as long as where the pass began.
     match catch_unwind(AssertUnwindSafe(|| model.forward(spans))) {

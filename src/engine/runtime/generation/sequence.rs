@@ -3,6 +3,7 @@
 use super::draft::Verified;
 use super::plan::PlanSequence;
 use crate::control::snapshot::ActiveSequence;
+use crate::control::speculation::SpeculationChoice;
 use crate::engine::models::sampler::Sampler;
 use crate::engine::models::stream_text::StreamText;
 use crate::engine::runtime::commits::Observed;
@@ -38,6 +39,8 @@ pub(super) struct Sequence {
     pub ignore_eos: bool,
     pub logprobs: Option<usize>,
     pub sampler: Sampler,
+    /// What it asks of speculation.
+    pub speculation: SpeculationChoice,
     pub text: StreamText,
     pub held: Vec<HeldToken>,
     /// Its newest token and drafts behind it, while these are being verified; else empty.
@@ -70,6 +73,7 @@ impl Sequence {
             ignore_eos: job.ignore_eos,
             logprobs: job.logprobs,
             sampler: Sampler::new(job.sampling, &job.prompt),
+            speculation: job.speculation,
             text: StreamText::new(&job.stop),
             held: Vec::new(),
             window: Vec::new(),

@@ -5,10 +5,12 @@ use super::draft::{DraftFor, DraftSource, StepCost, Verified};
 use super::pass::{Outcome, forward, of_panic, span};
 use super::plan::{Plan, PlanLimits, PlanSequence, Rows, draft_room, plan};
 use super::rates::Rates;
+use super::self_check::SelfCheck;
 use super::sequence::Sequence;
 use super::slots::Slots;
 use super::view::GenerationView;
 use crate::control::Fault;
+use crate::control::speculation::SpeculationView;
 use crate::engine::models::gguf::Vocabulary;
 use crate::engine::models::{CausalLm, LmSpan};
 use crate::engine::runtime::handle::WorkerContext;
@@ -32,12 +34,13 @@ pub(super) struct Generator {
     pub drafter: Box<dyn DraftSource>,
     vocabulary: Arc<Vocabulary>,
     /// Tokens that end an answer.
-    end_ids: Vec<u32>,
+    pub end_ids: Vec<u32>,
     /// In the order of arrival; those that lost their slots are the oldest, and so the first.
     pub queue: VecDeque<Sequence>,
     /// Oldest first.
     pub active: Vec<Sequence>,
     pub slots: Slots,
+    pub check: SelfCheck,
     after_prefill: bool,
     rates: Rates,
     iterations: u64,
@@ -75,6 +78,7 @@ impl Generator {
             queue: VecDeque::new(),
             active: Vec::new(),
             slots,
+            check: SelfCheck::default(),
             after_prefill: false,
             rates: Rates::default(),
             iterations: 0,
@@ -87,10 +91,11 @@ impl Generator {
     }
 
     pub(super) fn submit(&mut self, sequence: Sequence) {
+        self.pause_check();
         self.queue.push_back(sequence);
     }
 
-    /// Nothing waits and nothing runs.
+    /// Nothing waits and nothing runs, checks of earlier answers apart.
     pub(super) fn idle(&self) -> bool {
         self.queue.is_empty() && self.active.is_empty()
     }
@@ -138,7 +143,7 @@ impl Generator {
         let decoding: Vec<usize> = (0..self.active.len()).filter(|&i| self.active[i].decodes()).collect();
         let ask = |&i: &usize| {
             let s = &self.active[i];
-            DraftFor { request: s.id, history: &s.tokens, most: s.most_drafts() }
+            DraftFor { request: s.id, choice: s.speculation, history: &s.tokens, most: s.most_drafts() }
         };
         let asked: Vec<DraftFor<'_>> = decoding.iter().map(ask).collect();
         let drafts = self.drafter.draft(&asked, room);
@@ -264,6 +269,7 @@ impl Generator {
             cached_tokens: self.cached_tokens,
             preemptions: self.preemptions,
             failed_rewinds: self.failed_rewinds,
+            speculation: self.drafter.view().map(|v| SpeculationView { self_check: self.check.view(), ..v }),
             waiting: self.queue.iter().map(|s| s.id).collect(),
             reason: self.queue.front().and_then(|s| self.blocked(s.need(self.settings.kv_reserve))),
         }

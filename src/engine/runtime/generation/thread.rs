@@ -12,7 +12,7 @@ use crate::profile::GenerationSettings;
 use arc_swap::ArcSwap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 /// Loads the model, then runs iterations until the door is gone and nothing is left to do.
 pub(super) fn run(
@@ -21,7 +21,7 @@ pub(super) fn run(
     stats: &Arc<OpStats>,
     view: &ArcSwap<GenerationView>,
     inbox: &Receiver<Box<Sequence>>,
-    drafter: Box<dyn DraftSource>,
+    mut drafter: Box<dyn DraftSource>,
     load: impl FnOnce() -> Result<LoadedModel, ModelError>,
 ) {
     let loaded = catch_unwind(AssertUnwindSafe(load))
@@ -31,6 +31,7 @@ pub(super) fn run(
         Err(why) => return context.loaded(LoadState::Failed { why }),
     };
     let ready = LoadState::Ready { front, weights_bytes: model.weights_bytes(), kv_bytes: Some(model.kv_bytes()) };
+    drafter.loaded(model.rows_are_independent());
     let mut generator = Generator::new(context.clone(), settings, stats.clone(), model, drafter, vocabulary, end_ids);
     view.store(Arc::new(generator.view()));
     context.loaded(ready);
@@ -46,7 +47,18 @@ pub(super) fn run(
 
 fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Receiver<Box<Sequence>>) {
     loop {
-        if generator.idle() {
+        if generator.idle() && generator.check.has_work() {
+            // Nobody waits: go on checking, and look for requests after each pass.
+            match inbox.try_recv() {
+                Ok(sequence) => generator.submit(*sequence),
+                Err(TryRecvError::Empty) => {
+                    generator.check_step();
+                    view.store(Arc::new(generator.view()));
+                    continue;
+                }
+                Err(TryRecvError::Disconnected) => return,
+            }
+        } else if generator.idle() {
             // Nothing to do: sleep until a request comes; an error means that the door is gone.
             let Ok(sequence) = inbox.recv() else { return };
             generator.submit(*sequence);

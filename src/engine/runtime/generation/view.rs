@@ -2,6 +2,7 @@
 
 use crate::control::WaitCode;
 use crate::control::snapshot::{ActiveSequence, Generation, Wait};
+use crate::control::speculation::SpeculationView;
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
 
@@ -23,6 +24,7 @@ pub(in crate::engine::runtime) struct GenerationView {
     pub cached_tokens: u64,
     pub preemptions: u64,
     pub failed_rewinds: u64,
+    pub speculation: Option<SpeculationView>,
     /// In order; all wait for the same thing.
     pub waiting: Vec<RequestId>,
     /// What the first one waits for.
@@ -69,6 +71,7 @@ impl GenerationView {
             cached_tokens: self.cached_tokens,
             preemptions: self.preemptions,
             failed_rewinds: self.failed_rewinds,
+            speculation: self.speculation.clone(),
             latency: stats.latency(),
             counters: stats.counters(),
         }

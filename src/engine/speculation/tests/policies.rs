@@ -83,3 +83,19 @@ fn accepted_is_at_most_drafted_and_what_was_emitted() {
         assert_eq!(t.survival.tail.eligible[0] + t.survival.native.eligible[0] > 0, t.windows > 0);
     }
 }
+
+#[test]
+fn where_rows_depend_on_their_neighbours_nothing_is_verified() {
+    for policy in SpeculationPolicy::ALL {
+        let s = settings(policy);
+        let (prompt, answer) = copying_text(1, 200, 1_000);
+        let mut gate = Gate::new(&s);
+        gate.rows_depend();
+        let mut lines = [Line::new(&s, SpeculationChoice::Force, &prompt, answer)];
+        run(&mut gate, &mut lines, &memory_bound);
+        assert_eq!(lines[0].speculator.tally().windows, 0);
+        assert_eq!(gate.verdict_for(SpeculationChoice::Force).because, GateCode::RowsDepend);
+        gate.set_policy(SpeculationPolicy::Force);
+        assert!(!gate.verdict().on);
+    }
+}

@@ -4,6 +4,7 @@ mod answers;
 mod kv;
 mod pace;
 mod rounds;
+mod speculation;
 mod windows;
 
 use super::door::GenerationWorker;
@@ -14,7 +15,9 @@ use crate::engine::models::testing::{END, FakeLm, Gate, Probe, front, hashed};
 use crate::engine::runtime::handle::{ModelHandle, WorkerContext};
 use crate::engine::runtime::job::{Caller, FinishReason, GenerateJob, GenerationEvent, Sampling};
 use crate::engine::runtime::{DeviceSlot, Shared, Ticket};
-use crate::profile::{AudioLimits, DeviceChoice, Family, GenerationSettings, Limits, ModelProfile};
+use crate::profile::{
+    AudioLimits, DeviceChoice, Family, GenerationSettings, Limits, ModelProfile, SpeculationSettings,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -32,6 +35,7 @@ pub(super) const SETTINGS: GenerationSettings = GenerationSettings {
     iteration_tokens: 24,
     prefill_chunk: 8,
     default_max_tokens: 16,
+    speculation: SpeculationSettings::DEFAULT,
 };
 
 /// A worker and what is to be known of it.
@@ -60,6 +64,16 @@ impl Bench {
     }
 
     async fn with(settings: GenerationSettings, drafter: Box<dyn DraftSource>, stall_s: f64) -> Bench {
+        Bench::saying(hashed, settings, drafter, stall_s).await
+    }
+
+    /// A worker whose model says what `next` says.
+    async fn saying(
+        next: fn(&[u32]) -> u32,
+        settings: GenerationSettings,
+        drafter: Box<dyn DraftSource>,
+        stall_s: f64,
+    ) -> Bench {
         let profile = ModelProfile {
             id: "fake".into(),
             family: Family::Llama,
@@ -107,7 +121,7 @@ impl Bench {
         };
         let (gate, probe) = (Gate::new(), Arc::new(Probe::default()));
         let parts = (gate.clone(), probe.clone());
-        let load = move || Ok(FakeLm::load(settings.slots, 8_192, hashed, parts.0, parts.1));
+        let load = move || Ok(FakeLm::load(settings.slots, 8_192, next, parts.0, parts.1));
         let worker = GenerationWorker::start_with(context.clone(), drafter, load).expect("starts");
         let mut bench = Bench { worker, context, gate, probe, loading };
         bench.loading.wait_for(|left| *left == 0).await.expect("the worker loads");
@@ -163,6 +177,7 @@ fn job(prompt: &[u32], max_tokens: usize) -> GenerateJob {
         min_tokens: 0,
         ignore_eos: true,
         logprobs: None,
+        speculation: Default::default(),
     }
 }
 

@@ -26,9 +26,9 @@ pub(super) async fn whole(head: Head, mut run: Run) -> Result<Response, Failure>
                 choice.text.push_str(&text);
                 choice.logprobs.extend(logprobs);
             }
-            GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, .. } => {
+            GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, speculation, .. } => {
                 choice.finish = Some(finish);
-                totals.add(run.accounts(index).then_some(cached_tokens), completion_tokens, times);
+                totals.add(run.accounts(index).then_some(cached_tokens), completion_tokens, times, speculation);
             }
         }
     }

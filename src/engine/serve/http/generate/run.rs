@@ -50,6 +50,7 @@ impl Run {
                     min_tokens: settings.min_tokens,
                     ignore_eos: settings.ignore_eos,
                     logprobs: settings.logprobs,
+                    speculation: settings.extensions.speculation.unwrap_or_default(),
                 };
                 tickets.push(engine.generate(&lm.model, job, caller.clone())?);
             }
@@ -109,7 +110,14 @@ pub(super) mod tests {
 
     pub(crate) fn done(finish: FinishReason, completion_tokens: usize) -> Result<GenerationEvent, Fault> {
         let times = GenerationTimes { queue_ms: 1.5, prompt_ms: 20.0, predicted_ms: 40.0 };
-        Ok(GenerationEvent::Done { finish, prompt_tokens: 5, cached_tokens: 2, completion_tokens, times })
+        Ok(GenerationEvent::Done {
+            finish,
+            prompt_tokens: 5,
+            cached_tokens: 2,
+            completion_tokens,
+            times,
+            speculation: None,
+        })
     }
 
     /// A run of finished tickets with these events; the counter tells how many tickets were dropped.

@@ -1,5 +1,6 @@
 //! The JSON of answers: the envelope, choices whole and in pieces, log-probabilities, usage and timings.
 
+use crate::control::speculation::SpeculationReport;
 use crate::engine::runtime::GenerationTimes;
 use crate::engine::runtime::{FinishReason, RequestId, TokenLogprob};
 use crate::engine::serve::timing::round_ms;
@@ -142,6 +143,8 @@ pub(super) struct Totals {
     pub(super) cached_tokens: usize,
     pub(super) completion_tokens: usize,
     pub(super) times: GenerationTimes,
+    /// Over all choices; the gate is that of the last.
+    pub(super) speculation: Option<SpeculationReport>,
 }
 
 impl Totals {
@@ -151,12 +154,25 @@ impl Totals {
 
     /// A choice has ended; `cached_tokens` is given for one choice of each prompt. Choices run side by side: the longest
     /// of each time is the request's.
-    pub(super) fn add(&mut self, cached_tokens: Option<usize>, completion_tokens: usize, times: GenerationTimes) {
+    pub(super) fn add(
+        &mut self,
+        cached_tokens: Option<usize>,
+        completion_tokens: usize,
+        times: GenerationTimes,
+        speculation: Option<SpeculationReport>,
+    ) {
         self.cached_tokens += cached_tokens.unwrap_or(0);
         self.completion_tokens += completion_tokens;
         self.times.queue_ms = self.times.queue_ms.max(times.queue_ms);
         self.times.prompt_ms = self.times.prompt_ms.max(times.prompt_ms);
         self.times.predicted_ms = self.times.predicted_ms.max(times.predicted_ms);
+        self.speculation = match (self.speculation, speculation) {
+            (Some(before), Some(mut report)) => {
+                report.tally.add(&before.tally);
+                Some(report)
+            }
+            (before, report) => report.or(before),
+        };
     }
 
     pub(super) fn usage(&self) -> Value {
@@ -171,7 +187,7 @@ impl Totals {
     pub(super) fn timings(&self) -> Value {
         let computed = self.prompt_tokens.saturating_sub(self.cached_tokens);
         let rate = |tokens: usize, ms: f64| (ms > 0.0).then(|| round_ms(tokens as f64 * 1000.0 / ms));
-        json!({
+        let mut timings = json!({
             "queue_ms": round_ms(self.times.queue_ms),
             "cache_n": self.cached_tokens,
             "prompt_n": computed,
@@ -180,7 +196,32 @@ impl Totals {
             "predicted_n": self.completion_tokens,
             "predicted_ms": round_ms(self.times.predicted_ms),
             "predicted_per_second": rate(self.completion_tokens, self.times.predicted_ms),
-        })
+        });
+        if let (Some(report), Some(timings)) = (&self.speculation, timings.as_object_mut()) {
+            timings.extend(speculated(report));
+        }
+        timings
+    }
+}
+
+/// What speculation did, as fields of `timings`.
+fn speculated(report: &SpeculationReport) -> Map<String, Value> {
+    let SpeculationReport { tally, policy, gate } = report;
+    let fields = json!({
+        "draft_n": tally.draft_n,
+        "draft_n_accepted": tally.draft_n_accepted,
+        "windows": tally.windows,
+        "width_mean": tally.width_mean().map(round_ms),
+        "width_max": tally.width_max,
+        "in_flight_max": tally.in_flight_max,
+        "stale_discarded": tally.stale_discarded,
+        "gate": {"policy": policy, "state": gate.state(), "because": gate.because.name()},
+        "survival": tally.survival,
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        // It was made an object four lines above.
+        _ => Map::new(),
     }
 }
 
@@ -215,8 +256,8 @@ mod tests {
     #[test]
     fn totals_add_tokens_and_keep_the_longest_times() {
         let mut totals = Totals::new(10);
-        totals.add(Some(2), 4, GenerationTimes { queue_ms: 1.0, prompt_ms: 50.0, predicted_ms: 100.0 });
-        totals.add(None, 6, GenerationTimes { queue_ms: 3.0, prompt_ms: 10.0, predicted_ms: 200.0 });
+        totals.add(Some(2), 4, GenerationTimes { queue_ms: 1.0, prompt_ms: 50.0, predicted_ms: 100.0 }, None);
+        totals.add(None, 6, GenerationTimes { queue_ms: 3.0, prompt_ms: 10.0, predicted_ms: 200.0 }, None);
         assert_eq!(
             totals.usage(),
             json!({"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20,

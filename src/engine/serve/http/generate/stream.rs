@@ -88,8 +88,9 @@ impl State {
                 self.offsets[choice] += text.chars().count();
                 self.push(vec![self.head.piece(choice, &text, logprobs)], None);
             }
-            GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, .. } => {
-                self.totals.add(self.run.accounts(choice).then_some(cached_tokens), completion_tokens, times);
+            GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, speculation, .. } => {
+                let cached = self.run.accounts(choice).then_some(cached_tokens);
+                self.totals.add(cached, completion_tokens, times, speculation);
                 self.left -= 1;
                 let timings = (self.left == 0).then(|| self.totals.timings());
                 self.push(vec![self.head.closing(choice, finish)], timings);

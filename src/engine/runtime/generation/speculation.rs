@@ -1,0 +1,157 @@
+//! The speculative path of one model, as the loop drives it: a speculator per sequence, a gate for all.
+
+use super::draft::{DraftFor, DraftSource, StepCost, Verified};
+use crate::control::speculation::{
+    SelfCheckView, SpeculationChoice, SpeculationPolicy, SpeculationReport, SpeculationTotals, SpeculationView,
+};
+use crate::engine::runtime::RequestId;
+use crate::engine::runtime::metrics::SpeculationMetrics;
+use crate::engine::speculation::proposers::copying;
+use crate::engine::speculation::{Accepted, Ending, Gate, Pass, Purpose, Recent, Settled, Speculator};
+use crate::profile::SpeculationSettings;
+use std::collections::HashMap;
+
+/// Proposes by copying from a sequence's own text, where the gate expects that to pay.
+pub(in crate::engine::runtime) struct Speculation {
+    model: String,
+    settings: SpeculationSettings,
+    metrics: SpeculationMetrics,
+    gate: Gate,
+    sequences: HashMap<RequestId, Speculator>,
+    recent: Recent,
+    totals: SpeculationTotals,
+    turns: u64,
+    /// What the rows of the iteration under way are for.
+    purpose: Purpose,
+}
+
+impl Speculation {
+    pub(in crate::engine::runtime) fn new(
+        model: &str,
+        settings: SpeculationSettings,
+        metrics: SpeculationMetrics,
+    ) -> Speculation {
+        Speculation {
+            model: model.to_string(),
+            gate: Gate::new(&settings),
+            settings,
+            metrics,
+            sequences: HashMap::new(),
+            recent: Recent::default(),
+            totals: SpeculationTotals::default(),
+            turns: 0,
+            purpose: Purpose::Plain,
+        }
+    }
+
+    fn learn(&mut self, settled: &Settled) {
+        for evidence in settled.evidence() {
+            self.gate.note_evidence(evidence);
+        }
+        let Some(window) = settled.verified else { return };
+        self.recent.note(window);
+        self.metrics.window(&window);
+        self.totals.windows += 1;
+        self.totals.drafted += window.proposed() as u64;
+        self.totals.accepted += window.accepted as u64;
+    }
+}
+
+impl DraftSource for Speculation {
+    fn draft(&mut self, of: &[DraftFor<'_>], room: usize) -> Vec<Vec<u32>> {
+        self.purpose = Purpose::Plain;
+        if self.settings.policy == SpeculationPolicy::Off {
+            return Vec::new();
+        }
+        let mut offers = Vec::with_capacity(of.len());
+        for s in of {
+            let settings = &self.settings;
+            let speculator = self
+                .sequences
+                .entry(s.request)
+                .or_insert_with(|| Speculator::new(settings, s.choice, copying(settings)));
+            // The target adds a token of its own behind what may be drafted.
+            offers.push(speculator.offer(s.history, s.most + 1, self.gate.survival()));
+        }
+        let allotment = self.gate.allot(&offers);
+        self.purpose = allotment.purpose;
+        let mut left = room;
+        let open = |(s, width): (&DraftFor<'_>, &usize)| {
+            let width = (*width).min(left);
+            left -= width;
+            let window = self.sequences.get_mut(&s.request)?.open(s.history, width)?;
+            Some(window.proposals().to_vec())
+        };
+        of.iter().zip(&allotment.widths).map(open).map(Option::unwrap_or_default).collect()
+    }
+
+    fn verified(&mut self, request: RequestId, outcome: Verified, tokens: &[u32]) {
+        let Some(speculator) = self.sequences.get_mut(&request) else { return };
+        let ending = if outcome.accepted == outcome.committed && outcome.stopped {
+            Ending::AcceptedStop
+        } else if outcome.accepted == outcome.drafted {
+            Ending::AllAccepted
+        } else {
+            Ending::Rejected
+        };
+        let (accepted, proposed) = (outcome.accepted, outcome.drafted);
+        let settled = speculator.settle(&Accepted { commit: tokens.to_vec(), accepted, proposed, ending });
+        self.learn(&settled);
+    }
+
+    fn stepped(&mut self, cost: StepCost) {
+        self.gate.note_pass(&Pass {
+            sequences: cost.decode_rows,
+            rows: cost.decode_rows + cost.draft_rows,
+            prompt_rows: cost.prefill_rows,
+            committed: cost.committed,
+            took: cost.took,
+            purpose: self.purpose,
+        });
+        if let Some(verdict) = self.gate.take_turn() {
+            self.turns += 1;
+            self.metrics.turned();
+            let (state, because) = (verdict.state(), verdict.because.name());
+            tracing::info!(
+                model = %self.model, state, because, predicted = verdict.predicted_gain, measured = verdict.measured_gain,
+                "the speculation gate turned"
+            );
+        }
+    }
+
+    fn loaded(&mut self, rows_are_independent: bool) {
+        if !rows_are_independent {
+            self.gate.rows_depend();
+        }
+    }
+
+    fn report(&self, request: RequestId, choice: SpeculationChoice) -> Option<SpeculationReport> {
+        let tally = self.sequences.get(&request).map(|s| *s.tally()).unwrap_or_default();
+        Some(SpeculationReport { tally, policy: self.settings.policy, gate: self.gate.verdict_for(choice) })
+    }
+
+    fn ended(&mut self, request: RequestId) {
+        self.sequences.remove(&request);
+    }
+
+    fn view(&self) -> Option<SpeculationView> {
+        let count = |choice| self.sequences.values().filter(|s| s.choice() == choice).count() as u64;
+        let recent = self.recent.tally();
+        Some(SpeculationView {
+            policy: self.settings.policy,
+            proposer: self.settings.proposer.name().to_string(),
+            gate: self.gate.verdict(),
+            width_min: self.settings.width_min as u64,
+            width_max: self.settings.width_max as u64,
+            depth: 1,
+            forced: count(SpeculationChoice::Force),
+            opted_out: count(SpeculationChoice::Off),
+            width_mean: recent.width_mean(),
+            accept_ratio: recent.accept_ratio(),
+            recent,
+            totals: self.totals,
+            turns: self.turns,
+            self_check: SelfCheckView::default(),
+        })
+    }
+}
