@@ -1,7 +1,8 @@
 """lanekeeper beside its peers on the same weights and threads, interleaved round by round.
 
 Each round runs every program once, in turn; a figure is the best of its rounds, and the ratio is ours over the peer's.
-All by processor time: a shared machine takes time away from the clock, not from that. Printed as a table, or as JSON with --json.
+All by processor time: a shared machine takes time away from the clock, not from that. Printed as a table, or
+as Markdown or JSON.
 """
 
 import argparse
@@ -33,9 +34,12 @@ class Bench:
     def keep(self, name: str, value: float):
         self.best[name] = max(self.best.get(name, 0.0), value)
 
-    def ours(self, model: str):
+    def ours(self, model: str, *measures: str):
         command = [os.environ["LANEKEEPER_TEST_BINARY"], "--quiet", "bench", "--offline", "--rounds", "2", "-o", "json"]
-        (result,) = lines([*command, "--threads", str(self.args.threads), "--model", model])
+        command += ["--threads", str(self.args.threads), "--model", model]
+        for measure in measures:
+            command += ["--only", measure]
+        (result,) = lines(command)
         for figure in result["figures"]:
             self.keep(f"ours {figure['measure']}", figure["per_cpu_s"])
 
@@ -57,10 +61,17 @@ class Bench:
             self.keep(f"llama.cpp {figure['what']}", figure["per_cpu_s"])
 
     def run(self):
-        for _ in range(self.args.rounds):
-            for model, peer in ((WHISPER, self.whisper), (TEXT, self.text), (LANGUAGE, self.language)):
-                self.ours(model)
-                peer()
+        turns = {
+            "speech": (WHISPER, ["1 clip"], self.whisper),
+            "text": (TEXT, ["text"], self.text),
+            "language": (LANGUAGE, ["prefill of 256", "decode"], self.language),
+        }
+        for number in range(1, self.args.rounds + 1):
+            for kind, (model, measures, peer) in turns.items():
+                if kind in self.args.only:
+                    print(f"round {number} of {self.args.rounds}: {kind}", file=sys.stderr, flush=True)
+                    self.ours(model, *measures)
+                    peer()
 
     def rows(self):
         pairs = [
@@ -76,6 +87,8 @@ class Bench:
             ),
         ]
         for what, mine, peer in pairs:
+            if peer not in self.best:
+                continue
             ours, theirs = self.best[f"ours {mine}"], self.best[peer]
             name = peer.split(" ")[0] + (" " + peer.split(" ")[1] if peer.startswith("faster") else "")
             yield {"what": what, "peer": name, "ours": round(ours, 2), "theirs": round(theirs, 2), "ratio": round(ours / theirs, 2)}
@@ -87,6 +100,9 @@ def main():
     parser.add_argument("--models", type=Path, required=True, help="folder made by scripts/peers: a sub-folder a model")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
+    kinds = ["speech", "text", "language"]
+    parser.add_argument("--only", nargs="+", choices=kinds, default=kinds, help="which models")
+    parser.add_argument("--markdown", action="store_true", help="print a table to paste")
     parser.add_argument("--json", action="store_true")
     bench = Bench(parser.parse_args())
     bench.run()
@@ -95,6 +111,11 @@ def main():
         print(json.dumps({"threads": bench.args.threads, "rounds": bench.args.rounds, "rows": rows}, indent=1))
         return
     print(f"{bench.args.threads} thread(s), best of {bench.args.rounds} interleaved rounds")
+    if bench.args.markdown:
+        print("\n| | ours | peer | | ratio |\n|---|---:|---|---:|---:|")
+        for row in rows:
+            print(f"| {row['what']} | {row['ours']} | {row['peer']} | {row['theirs']} | {row['ratio']:.2f} |")
+        return
     for row in rows:
         print(f"{row['what']:<34} ours {row['ours']:>9} {row['peer']:<24} {row['theirs']:>9}   ratio {row['ratio']:.2f}")
 

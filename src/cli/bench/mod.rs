@@ -1,5 +1,6 @@
 //! `lanekeeper bench`: how fast the models are on this machine.
 
+mod generate;
 mod models;
 mod timing;
 
@@ -13,7 +14,7 @@ use crate::engine::models::kernels::Isa;
 use crate::engine::models::{LoadedModel, ModelBack, ModelFront, load, set_cpu_threads};
 use crate::profile::{Env, ModelProfile, load_model};
 use crate::pull::Verify;
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::time::Instant;
@@ -26,7 +27,10 @@ use timing::{Figure, PauseMeter};
 /// the best of several rounds, with the middle one and the rate per second of CPU time beside it; when the machine took
 /// more than 5% of the time away, the run is marked as disturbed.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    what: Option<What>,
     /// Model profiles, by name or path [default: the demo's three].
     #[arg(short, long, value_name = "MODEL", default_values = ["whisper-tiny-en", "smollm2-135m", "minilm-l6"])]
     model: Vec<String>,
@@ -36,9 +40,17 @@ pub struct BenchArgs {
     /// Rounds of each measurement.
     #[arg(short, long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
+    /// Measure only what has this in its name; may be given several times.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Fetch nothing: fail when a model file is missing.
     #[arg(long)]
     offline: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Generate(generate::GenerateBenchArgs),
 }
 
 /// Share of lost time above which figures say little.
@@ -62,10 +74,10 @@ struct Loaded {
 }
 
 pub fn run(context: &Context, args: &BenchArgs) -> CliResult {
-    let threads = match args.threads {
-        Some(n) => n.into(),
-        None => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-    };
+    if let Some(What::Generate(args)) = &args.what {
+        return generate::run(context, args);
+    }
+    let threads = threads(args.threads);
     // Before the first model: the pool is made once.
     set_cpu_threads(threads);
     let env = Env::from_process();
@@ -95,6 +107,7 @@ pub fn run(context: &Context, args: &BenchArgs) -> CliResult {
         let mut bench = models::Bench {
             model: &profile.id,
             rounds: args.rounds.into(),
+            only: &args.only,
             meter: &mut meter,
             figures: &mut result.figures,
         };
@@ -110,6 +123,11 @@ pub fn run(context: &Context, args: &BenchArgs) -> CliResult {
     result.lost_ratio = meter.lost_ratio();
     result.disturbed = result.lost_ratio > DISTURBED;
     context.out.result(&result, |out, style| write(&result, out, style))
+}
+
+/// Threads for model work: as asked, else one for each core that this process may use.
+fn threads(asked: Option<u16>) -> usize {
+    asked.map_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get), usize::from)
 }
 
 /// A model profile with room for eight sequences where it generates.

@@ -13,6 +13,8 @@ use crate::engine::models::{
 pub struct Bench<'a> {
     pub model: &'a str,
     pub rounds: usize,
+    /// Parts of the names of what is measured; empty: everything.
+    pub only: &'a [String],
     pub meter: &'a mut PauseMeter,
     pub figures: &'a mut Vec<Figure>,
 }
@@ -32,6 +34,9 @@ impl Bench<'_> {
         rounds: usize,
         round: impl FnMut() -> Result<(), ModelError>,
     ) -> CliResult {
+        if !self.only.is_empty() && !self.only.iter().any(|part| what.contains(part.as_str())) {
+            return Ok(());
+        }
         self.meter.look();
         let figure = measure(self.model, what, unit, work, rounds, round)?;
         self.meter.look();

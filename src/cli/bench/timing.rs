@@ -55,7 +55,7 @@ pub fn measure<E>(
 }
 
 /// CPU time of all threads of this process, to the nanosecond (the kernel's scheduler statistics).
-fn cpu_time() -> Option<Duration> {
+pub fn cpu_time() -> Option<Duration> {
     let mut total = 0u64;
     for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
         // A thread may end between the listing and the reading.
