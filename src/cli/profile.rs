@@ -9,10 +9,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// List, show and check profiles: what a box serves and how.
+/// List, show and check profiles: what a box serves and how, and loads for the simulator.
 ///
-/// Profiles are YAML: see lanekeeper-profile(5). A name means the user's own profile
-/// (~/.config/lanekeeper/profiles/boxes or models) before a shipped one; anything with a / or ending in .yaml is a path.
+/// Profiles are YAML: see lanekeeper-profile(5) and lanekeeper-load(5). A name means the user's own profile
+/// (~/.config/lanekeeper/profiles/boxes, models or loads) before a shipped one; anything with a / or ending in .yaml is a path.
 #[derive(Debug, Args)]
 pub struct ProfileArgs {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ enum ProfileCommand {
     List,
     /// Show every value of a profile and where it comes from: default, file and line, variable, or --set.
     Show {
-        /// A box or model profile, by name or path.
+        /// A box or model profile or a load, by name or path.
         profile: String,
         /// Set a value as `serve` would.
         #[arg(long, value_name = "KEY=VALUE")]
@@ -36,7 +36,7 @@ enum ProfileCommand {
     },
     /// Check profiles; each fault is named with file, line and column.
     Check {
-        /// Box or model profiles, by name or path.
+        /// Box or model profiles or loads, by name or path.
         #[arg(required = true)]
         profiles: Vec<String>,
     },
@@ -55,6 +55,8 @@ enum SchemaKind {
     Box,
     /// One model.
     Model,
+    /// A load for the simulator.
+    Load,
 }
 
 /// Every fault of a profile, on a line each.
@@ -73,6 +75,7 @@ pub fn run(context: &Context, args: &ProfileArgs) -> CliResult {
             let kind = match kind {
                 SchemaKind::Box => ProfileKind::Box,
                 SchemaKind::Model => ProfileKind::Model,
+                SchemaKind::Load => ProfileKind::Load,
             };
             let mut stdout = std::io::stdout().lock();
             writeln!(stdout, "{:#}", profile::schema(kind))?;

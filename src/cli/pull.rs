@@ -1,7 +1,7 @@
 //! `lanekeeper pull`.
 
 use super::context::Context;
-use super::error::CliResult;
+use super::error::{CliError, CliResult};
 use super::fetch::{self, word};
 use super::print::text::{bytes, known};
 use super::print::{Cell, Column, Table, Tone};
@@ -37,6 +37,10 @@ pub fn run(context: &Context, args: &PullArgs) -> CliResult {
         let found = match kind_of(reference, &env)? {
             ProfileKind::Box => load_box(reference, &env, &[])?.value.models,
             ProfileKind::Model => vec![load_model(reference, &env, &[])?.value],
+            ProfileKind::Load => {
+                let message = format!("`{reference}` is a load for the simulator: it has no files");
+                return Err(CliError::usage(message).hint("`lanekeeper profile list` names boxes and models"));
+            }
         };
         for model in found {
             if !models.contains(&model) {

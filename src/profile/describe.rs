@@ -1,12 +1,14 @@
 //! What people ask about profiles: which there are, what is in them, whether they are sound.
 
+use super::build_workload::{WorkloadOverrides, load_workload};
 use super::env::Env;
 use super::error::{ProfileError, ProfileErrors};
-use super::keys::{BOX, MODEL, segments};
+use super::keys::{BOX, Key, MODEL, segments};
 use super::library::{Library, ProfileKind, is_path};
 use super::load::{load_box, load_model};
 use super::origin::{Resolved, Row};
-use super::yaml::{Data, parse};
+use super::workload_keys::LOAD;
+use super::yaml::{Data, Node, parse};
 
 /// A line of `profile list`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +29,14 @@ pub fn list(env: &Env) -> Vec<Listing> {
     // A variable about one profile must not make another look broken.
     let env = env.files_only();
     let mut listings = Vec::new();
-    for kind in [ProfileKind::Box, ProfileKind::Model] {
+    for kind in ProfileKind::ALL {
         for (name, own) in library.names(kind) {
             let description = match kind {
                 ProfileKind::Box => load_box(&name, &env, &[]).map(|r| r.value.description),
                 ProfileKind::Model => load_model(&name, &env, &[]).map(|r| r.value.description),
+                ProfileKind::Load => {
+                    load_workload(&name, &env, &WorkloadOverrides::default()).map(|r| r.value.description)
+                }
             };
             let (description, problem) = match description {
                 Ok(description) => (description, None),
@@ -43,7 +48,7 @@ pub fn list(env: &Env) -> Vec<Listing> {
     listings
 }
 
-/// A resolved profile of either kind, for printing.
+/// A resolved profile of any kind, for printing.
 #[derive(Debug, Clone)]
 pub struct Shown {
     pub kind: ProfileKind,
@@ -53,7 +58,7 @@ pub struct Shown {
     pub warnings: Vec<String>,
 }
 
-/// Resolves a profile of either kind; a name that both kinds have means the box.
+/// Resolves a profile of any kind; a name that several kinds have means the box before the model before the load.
 pub fn show(reference: &str, env: &Env, overrides: &[String]) -> Result<Shown, ProfileErrors> {
     let shown = |kind, resolved: Resolved<String>| Shown {
         kind,
@@ -64,6 +69,10 @@ pub fn show(reference: &str, env: &Env, overrides: &[String]) -> Result<Shown, P
     match kind_of(reference, env)? {
         kind @ ProfileKind::Box => load_box(reference, env, overrides).map(|r| shown(kind, r.map(|p| p.name))),
         kind @ ProfileKind::Model => load_model(reference, env, overrides).map(|r| shown(kind, r.map(|p| p.id))),
+        kind @ ProfileKind::Load => {
+            let overrides = WorkloadOverrides { set: overrides.to_vec(), ..WorkloadOverrides::default() };
+            load_workload(reference, env, &overrides).map(|r| shown(kind, r.map(|load| load.name)))
+        }
     }
 }
 
@@ -84,35 +93,41 @@ pub fn check(reference: &str, env: &Env) -> Result<Report, ProfileErrors> {
     Ok(Report { kind: shown.kind, name: shown.name, set, warnings: shown.warnings })
 }
 
-/// Whether `reference` is a box or a model profile: by the list for names, by the keys for files.
+/// What kind of profile `reference` is: by the list for names, by the keys for files.
 pub fn kind_of(reference: &str, env: &Env) -> Result<ProfileKind, ProfileErrors> {
     let library = Library::new(env);
     if !is_path(reference) {
-        for kind in [ProfileKind::Box, ProfileKind::Model] {
+        for kind in ProfileKind::ALL {
             if library.names(kind).iter().any(|(name, _)| name == reference) {
                 return Ok(kind);
             }
         }
-        let names: Vec<_> = [ProfileKind::Box, ProfileKind::Model].iter().flat_map(|k| library.names(*k)).collect();
+        let names: Vec<_> = ProfileKind::ALL.iter().flat_map(|k| library.names(*k)).collect();
         let error = ProfileError::new(format!("there is no profile `{reference}`"));
         return Err(error.nearest(reference, names.iter().map(|(name, _)| name.as_str())).into());
     }
     let found = library.find(ProfileKind::Box, reference, None, &[])?;
     let root = parse(&found.text, &found.file)?;
-    let has = |table| match &root.data {
+    let has = |table: &[Key]| match &root.data {
         Data::Map(entries) => {
             entries.iter().filter(|e| e.key != "extends" && segments(table, "").contains(&e.key.as_str())).count()
         }
         _ => 0,
     };
-    let (boxes, models) = (has(BOX), has(MODEL));
-    if boxes == models {
-        let base = root.get("extends").map(|entry| &entry.value);
-        if let Some(super::yaml::Node { data: Data::Scalar(base), .. }) = base.filter(|_| boxes == 0) {
-            return kind_of(&base.clone(), env);
+    let counts = [(ProfileKind::Box, has(BOX)), (ProfileKind::Model, has(MODEL)), (ProfileKind::Load, has(&LOAD))];
+    let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
+    let mut likely = counts.iter().filter(|(_, count)| *count == most).map(|(kind, _)| *kind);
+    match (likely.next(), likely.next()) {
+        (Some(kind), None) => Ok(kind),
+        _ => {
+            if let Some(Node { data: Data::Scalar(base), .. }) =
+                root.get("extends").map(|entry| &entry.value).filter(|_| most == 0)
+            {
+                return kind_of(&base.clone(), env);
+            }
+            let message = "neither a box profile (with `models`), a model profile (with `family`) nor a load (with \
+                           `clients`)";
+            Err(ProfileError::new(message).place(&root.at).into())
         }
-        let error = ProfileError::new("neither a box profile (with `models`) nor a model profile (with `family`)");
-        return Err(error.place(&root.at).into());
     }
-    Ok(if boxes > models { ProfileKind::Box } else { ProfileKind::Model })
 }

@@ -60,6 +60,15 @@ pub enum Kind {
     Sha256,
     /// A list of models: names, or mappings of model keys.
     Models,
+    /// A list of mappings.
+    Entries,
+    /// A number, whole or not.
+    Number {
+        min: f64,
+        max: f64,
+    },
+    /// A number that is drawn anew for each request: see [`Spread`](super::Spread).
+    Spread,
 }
 
 /// A row: one key.
@@ -87,7 +96,7 @@ impl Key {
     }
 }
 
-const fn key(path: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
+pub(super) const fn key(path: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
     Key { path, kind, default, only: &[], doc }
 }
 
@@ -102,7 +111,7 @@ const fn key_of(
     Key { path, kind, default, only, doc }
 }
 
-const fn count(min: u64, max: u64) -> Kind {
+pub(super) const fn count(min: u64, max: u64) -> Kind {
     Kind::Count { min, max }
 }
 

@@ -78,7 +78,13 @@ pub(super) fn extend(
 }
 
 /// Writes the leaves of `node` over `layer`.
-fn flatten(node: &Node, table: &'static [Key], prefix: &str, layer: &mut Layer, errors: &mut Vec<ProfileError>) {
+pub(super) fn flatten(
+    node: &Node,
+    table: &'static [Key],
+    prefix: &str,
+    layer: &mut Layer,
+    errors: &mut Vec<ProfileError>,
+) {
     let Data::Map(entries) = &node.data else { return };
     for entry in entries {
         let path = format!("{prefix}{}", entry.key);
@@ -108,7 +114,7 @@ fn flatten(node: &Node, table: &'static [Key], prefix: &str, layer: &mut Layer, 
 
 /// Whether a value has the shape that its key wants: a list for list keys, a scalar for all others; null for any.
 fn shape_fits(kind: Kind, value: &Node, path: &str, errors: &mut Vec<ProfileError>) -> bool {
-    let list = matches!(kind, Kind::Ops | Kind::Sources | Kind::Models);
+    let list = matches!(kind, Kind::Ops | Kind::Sources | Kind::Models | Kind::Entries);
     let fits = match &value.data {
         Data::Null => true,
         Data::Scalar(_) => !list,

@@ -6,18 +6,23 @@ use super::origin::SourceFile;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The two kinds of profile.
+/// The kinds of profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProfileKind {
     Box,
     Model,
+    /// A load for the simulator.
+    Load,
 }
 
 impl ProfileKind {
+    pub const ALL: [ProfileKind; 3] = [ProfileKind::Box, ProfileKind::Model, ProfileKind::Load];
+
     pub fn name(self) -> &'static str {
         match self {
             ProfileKind::Box => "box",
             ProfileKind::Model => "model",
+            ProfileKind::Load => "load",
         }
     }
 
@@ -25,6 +30,7 @@ impl ProfileKind {
         match self {
             ProfileKind::Box => "boxes",
             ProfileKind::Model => "models",
+            ProfileKind::Load => "loads",
         }
     }
 }
@@ -45,6 +51,7 @@ macro_rules! shipped {
 shipped! {
     Box "boxes": "demo", "box-gpu";
     Model "models": "whisper-tiny-en", "whisper-base", "whisper-large-v3-turbo", "smollm2-135m", "llama-3.1-8b", "minilm-l6";
+    Load "loads": "mixed", "published-closed-loop", "review";
 }
 
 /// A profile's text and where it was found.
@@ -119,9 +126,11 @@ impl Library {
 
     fn missing(&self, kind: ProfileKind, reference: &str) -> ProfileError {
         let error = ProfileError::new(format!("there is no {} profile `{reference}`", kind.name()));
-        let other = if kind == ProfileKind::Box { ProfileKind::Model } else { ProfileKind::Box };
-        if self.names(other).iter().any(|(name, _)| name == reference) {
-            return error.hint(format!("`{reference}` is a {} profile", other.name()));
+        let others = ProfileKind::ALL.into_iter().filter(|other| *other != kind);
+        for other in others {
+            if self.names(other).iter().any(|(name, _)| name == reference) {
+                return error.hint(format!("`{reference}` is a {} profile", other.name()));
+            }
         }
         let names = self.names(kind);
         let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();

@@ -5,11 +5,14 @@
 //! `extends` < environment < command line. A failure lists every fault it found, each with file, line and column, or
 //! the variable or flag that holds it.
 //!
+//! A *load* is a profile of another kind: what the simulator is to simulate ([`workload`]). No environment sets it.
+//!
 //! The engine takes the typed values ([`ModelProfile`], [`BoxProfile`]); people ask for the origins ([`Resolved`]).
 
 mod adaptive;
 mod build_box;
 mod build_model;
+mod build_workload;
 mod describe;
 mod env;
 mod error;
@@ -21,14 +24,18 @@ mod origin;
 mod reader;
 mod schema;
 mod speculation;
+mod spread;
 #[cfg(test)]
 mod tests;
 pub mod types;
 mod value;
+pub mod workload;
+pub mod workload_keys;
 mod yaml;
 
 pub use adaptive::{AdaptiveMode, AdaptiveSettings, Bound};
 pub use build_model::{DEFAULT_BATCH_COST, family_ops};
+pub use build_workload::{WorkloadOverrides, load_workload, workload_of_values};
 pub use describe::{Listing, Report, Shown, check, kind_of, list, show};
 pub use env::{ALIASES, Env, PREFIX, RESERVED, variable};
 pub use error::{ProfileError, ProfileErrors, nearest};
@@ -37,7 +44,10 @@ pub use load::{load_box, load_model};
 pub use origin::{Origin, Place, Resolved, Row, SourceFile};
 pub use schema::schema;
 pub use speculation::{ProposerKind, SpeculationSettings};
+pub use spread::Spread;
 pub use types::{
     AudioLimits, BoxProfile, Console, DType, DeviceChoice, Family, FileRole, GenerationSettings, Limits, Listen,
     ModelFile, ModelProfile, Source,
 };
+pub use value::seconds;
+pub use workload::{ArrivalPattern, ClientClass, LaneService, SchedulerSettings, Workload};

@@ -112,6 +112,12 @@ impl Reader<'_> {
         }
     }
 
+    /// A number, whole or not.
+    pub fn number(&mut self, path: &str) -> Option<f64> {
+        let Kind::Number { min, max } = self.key(path).kind else { return None };
+        self.scalar(path, |text| value::number(text, min, max))
+    }
+
     pub fn parsed<T>(&mut self, path: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         self.scalar(path, read)
     }
@@ -215,7 +221,9 @@ impl Reader<'_> {
 
     /// Every key with its value and origin. `derived` gives values that follow from others.
     pub fn rows(&self, family: Option<Family>, derived: impl Fn(&str) -> Option<String>) -> Vec<Row> {
-        let applies = |key: &&Key| family.is_none_or(|family| key.applies_to(family)) && key.path != "models";
+        let applies = |key: &&Key| {
+            family.is_none_or(|family| key.applies_to(family)) && !matches!(key.kind, Kind::Models | Kind::Entries)
+        };
         let mut rows = Vec::new();
         for key in self.table.iter().filter(applies) {
             let value = match self.given(key.path) {
@@ -238,7 +246,7 @@ fn folder(origin: &Origin) -> Option<PathBuf> {
 }
 
 /// A value as it would stand in a file.
-fn render(data: &Data) -> String {
+pub(super) fn render(data: &Data) -> String {
     match data {
         Data::Null => "null".to_string(),
         Data::Scalar(text) => text.clone(),

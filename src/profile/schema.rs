@@ -1,21 +1,27 @@
-//! JSON Schemas of both kinds of profile, from the key tables: editors complete and check with them.
+//! JSON Schemas of each kind of profile, from the key tables: editors complete and check with them.
 
 use super::keys::{BOX, Key, Kind, MODEL, segments};
 use super::library::ProfileKind;
+use super::workload_keys::{CLIENTS, LOAD, SETTINGS};
 use crate::control::Op;
 use serde_json::{Map, Value, json};
 
 /// The JSON Schema (2020-12) of a profile file.
 pub fn schema(kind: ProfileKind) -> Value {
-    let (table, title) = match kind {
+    let (table, title): (&'static [Key], &str) = match kind {
         ProfileKind::Box => (BOX, "lanekeeper box profile"),
         ProfileKind::Model => (MODEL, "lanekeeper model profile"),
+        ProfileKind::Load => (&LOAD, "lanekeeper load"),
     };
     let mut root = object(table, "");
     root.insert("$schema".to_string(), json!("https://json-schema.org/draft/2020-12/schema"));
     root.insert("title".to_string(), json!(title));
     if kind == ProfileKind::Box {
         root.insert("$defs".to_string(), json!({ "model": Value::Object(object(MODEL, "")) }));
+    }
+    if kind == ProfileKind::Load {
+        let item = |table| Value::Object(object(table, ""));
+        root.insert("$defs".to_string(), json!({ "clients": item(CLIENTS), "settings": item(&SETTINGS) }));
     }
     Value::Object(root)
 }
@@ -38,7 +44,11 @@ fn object(table: &'static [Key], prefix: &str) -> Map<String, Value> {
 }
 
 fn leaf(key: &Key) -> Value {
-    let mut schema = shape(key.kind);
+    let mut schema = match key.kind {
+        // Its items are the definition of the same name.
+        Kind::Entries => json!({ "type": "array", "items": { "$ref": format!("#/$defs/{}", key.path) } }),
+        kind => shape(kind),
+    };
     schema["description"] = json!(key.doc);
     if let Some(text) = key.default {
         schema["default"] = typed_default(key.kind, text);
@@ -53,7 +63,8 @@ fn typed_default(kind: Kind, text: &str) -> Value {
         | Kind::CountOr { .. }
         | Kind::Number { .. }
         | Kind::Millis { .. }
-        | Kind::Seconds { .. } => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
+        | Kind::Seconds { .. }
+        | Kind::Spread => serde_json::from_str(text).unwrap_or_else(|_| json!(text)),
         _ => json!(text),
     }
 }
@@ -94,6 +105,9 @@ fn shape(kind: Kind) -> Value {
                 "anyOf": [source, { "type": "array", "items": source, "minItems": 1 }]
             }})
         }
+        Kind::Number { min, max } => json!({ "type": ["number", "null"], "minimum": min, "maximum": max }),
+        Kind::Spread => json!({ "type": ["number", "string", "null"], "minimum": 0 }),
+        Kind::Entries => json!({ "type": "array" }),
         Kind::Models => json!({ "type": "array", "minItems": 1, "items": {
             "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/model" }]
         }}),

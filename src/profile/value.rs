@@ -25,7 +25,9 @@ pub(super) fn check_text(kind: super::keys::Kind, text: &str) -> Result<(), Stri
         Kind::Sha256 => sha256(text).map(drop),
         Kind::Ops => op(text).map(drop),
         Kind::Sources => source(text, None).map(drop),
-        Kind::Models => name(text).map(drop),
+        Kind::Models | Kind::Entries => name(text).map(drop),
+        Kind::Number { min, max } => number(text, min, max).map(drop),
+        Kind::Spread => super::spread::Spread::parse(text).map(drop),
     }
 }
 
@@ -126,6 +128,17 @@ pub(super) fn time(text: &str, unit_ms: f64, min: f64, max: f64) -> Result<f64, 
         let unit = if unit_ms == 1.0 { "ms" } else { "s" };
         Err(format!("{text} is outside {min}..={max} {unit}"))
     }
+}
+
+/// A time in seconds as profiles have it: `90`, `90s`, `10m`, `1.5h`.
+pub fn seconds(text: &str, min: f64, max: f64) -> Result<f64, String> {
+    time(text, 1000.0, min, max)
+}
+
+pub(super) fn number(text: &str, min: f64, max: f64) -> Result<f64, String> {
+    let value: f64 =
+        text.replace('_', "").parse().map_err(|_| format!("`{text}` is not a number, such as 40 or 2.5"))?;
+    if (min..=max).contains(&value) { Ok(value) } else { Err(format!("{text} is outside {min}..={max}")) }
 }
 
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
