@@ -4,6 +4,7 @@ use super::sse::{SseEvent, SseParser};
 use super::{Client, ClientError};
 use crate::client::http::Answer;
 use crate::control::Snapshot;
+use crate::control::arrivals::{Arrivals, SCHEMA as ARRIVALS};
 use crate::control::snapshot::SCHEMA;
 use http::Method;
 use std::collections::VecDeque;
@@ -28,6 +29,29 @@ impl Client {
             seconds: CONTROL_LIMIT.as_secs(),
         })??;
         Ok(SnapshotStream { client: self.clone(), events: EventStream::new(answer) })
+    }
+
+    /// What arrived in the last `span`, of one model or of all.
+    pub async fn arrivals(&self, span: Duration, model: Option<&str>) -> Result<Arrivals, ClientError> {
+        let mut path = format!("/control/v1/arrivals?last={}", span.as_secs_f64());
+        if let Some(model) = model {
+            if model.is_empty() || !model.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) {
+                return Err(ClientError::usage(
+                    format!("`{}` is not a model's name", model.escape_debug()),
+                    "`lanekeeper models` lists what is served",
+                ));
+            }
+            path.push_str(&format!("&model={model}"));
+        }
+        let bytes = self.quick(Method::GET, &path, CONTROL_LIMIT).await?;
+        let arrivals: Arrivals = read_json(self, &bytes)?;
+        if arrivals.schema != ARRIVALS {
+            return Err(ClientError::Protocol {
+                target: self.target().to_string(),
+                what: format!("its arrivals are `{}`, this client reads `{ARRIVALS}`", arrivals.schema),
+            });
+        }
+        Ok(arrivals)
     }
 
     /// Cancels the request `id` (`req-17`).

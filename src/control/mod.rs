@@ -4,6 +4,7 @@
 //! the client reads it. Everything that a script may depend on (exit codes, error codes, wait reasons, snapshot
 //! fields) is a public type in this room.
 
+pub mod arrivals;
 pub mod commits;
 pub mod error;
 pub mod exit;
@@ -12,6 +13,7 @@ pub mod snapshot;
 pub mod speculation;
 pub mod wait;
 
+pub use arrivals::Arrivals;
 pub use error::{ErrorBody, ErrorKind, Fault};
 pub use exit::ExitCode;
 pub use op::{Lane, Op};

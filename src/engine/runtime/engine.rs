@@ -9,12 +9,14 @@ use super::job::{
     Caller, EmbedJob, Embedded, GenerateJob, GenerationEvent, RerankJob, Reranked, TranscribeJob, TranscriptEvent,
 };
 use super::receipts::Receipts;
+use super::recorder::Recording;
 use super::shared::Shared;
 use super::snapshot::Snapshots;
 use super::ticket::{RequestId, Ticket};
 use super::{CommitFeed, DeviceSlot, probe};
 use crate::control::{ErrorKind, Fault, Op, Snapshot};
 use crate::engine::models::{self, LoadedModel, ModelError};
+use crate::engine::scheduler::Micros;
 use crate::profile::{BoxProfile, FileRole, ModelProfile};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -239,6 +241,16 @@ impl Engine {
     /// Progress of generations from now on.
     pub fn observe_commits(&self) -> CommitFeed {
         self.core.shared.commits.observe()
+    }
+
+    /// What arrived in the last `span` (less where the engine is younger), of one model or of all: the span told and what
+    /// is in it.
+    pub fn arrivals(&self, span: Micros, model: Option<&str>) -> (Micros, Recording) {
+        let shared = &self.core.shared;
+        let now = shared.clock.now();
+        let from = now - span;
+        let (live, _) = shared.registry.list();
+        (now - from, shared.recorder.since(from, now, model, &live))
     }
 
     /// Whether new work can be admitted now; the reasons when not (loading, draining, full queues).

@@ -158,6 +158,7 @@ impl<E> Live<E> {
         }
         lane.ended(outcome, t.request.cost);
         t.shared.metrics.ended(&t.request, outcome);
+        t.shared.recorder.ended(&t.request, t.submitted, t.started, outcome, now);
         if outcome == Outcome::Served {
             t.stats.served(t.started.unwrap_or(now) - t.submitted, now - t.submitted);
         }

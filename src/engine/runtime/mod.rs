@@ -8,7 +8,8 @@
 //! a model). A generation model has one thread, which plans each iteration itself ([`generation`]). On a shared device
 //! they take turns, step by step ([`DeviceSlot`]).
 //!
-//! Shared by all of them, without blocking: [`Shared`] (clock, request registry, metrics, limits). A request inside the
+//! Shared by all of them, without blocking: [`Shared`] (clock, request registry, metrics, recorder of
+//! arrivals, limits). A request inside the
 //! engine is a [`Live`] value; whoever owns it ends it, once. A panic in one request is contained by its runner and
 //! answered as an internal fault; the others in its batch are run again without it.
 
@@ -26,6 +27,7 @@ pub mod live;
 pub mod metrics;
 mod probe;
 pub mod receipts;
+pub mod recorder;
 pub mod registry;
 pub mod shared;
 mod snapshot;
@@ -46,5 +48,6 @@ pub use job::{
     Reranked, Sampling, TokenLogprob, TranscribeJob, TranscriptEvent,
 };
 pub use live::Live;
+pub use recorder::{Recorder, Recording};
 pub use shared::Shared;
 pub use ticket::{CancelFlag, RequestId, Ticket};

@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::commits::CommitHub;
 use super::metrics::Metrics;
 use super::receipts::Receipts;
+use super::recorder::Recorder;
 use super::registry::Registry;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::scheduler::Micros;
@@ -17,6 +18,7 @@ pub struct Shared {
     pub clock: Clock,
     pub registry: Registry,
     pub metrics: Metrics,
+    pub recorder: Recorder,
     pub limits: Limits,
     /// Progress of generations, for observers.
     pub commits: Arc<CommitHub>,
@@ -32,6 +34,7 @@ impl Shared {
             clock: Clock::start(),
             registry: Registry::default(),
             metrics: Metrics::default(),
+            recorder: Recorder::default(),
             limits,
             commits: Arc::new(CommitHub::default()),
             receipts: None,

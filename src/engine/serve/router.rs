@@ -3,7 +3,9 @@
 use super::access;
 use super::app::App;
 use super::failure;
-use super::http::{audio, chat, commits, completions, control, embeddings, models, probes, requests, rerank};
+use super::http::{
+    arrivals, audio, chat, commits, completions, control, embeddings, models, probes, requests, rerank,
+};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -30,6 +32,7 @@ pub(super) fn router(app: App) -> Router {
         .route("/metrics", get(probes::metrics))
         .route("/control/v1/snapshot", get(control::snapshot))
         .route("/control/v1/watch", get(control::watch))
+        .route("/control/v1/arrivals", get(arrivals::arrivals))
         .route_layer(from_fn(access::require_read));
     let control = Router::new()
         .route("/v1/requests/{id}", delete(requests::cancel))

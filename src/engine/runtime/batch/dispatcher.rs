@@ -8,6 +8,7 @@ use super::{Command, MAX_DEPTH, Report, Retune};
 use crate::control::{Fault, Op};
 use crate::engine::runtime::clock::duration;
 use crate::engine::runtime::handle::{LoadState, WorkerContext};
+use crate::engine::runtime::recorder::Ran;
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{CapMove, Formed, Former, ItemId, LaneRules, Micros, MoveCause, Paused, Rounds};
@@ -202,6 +203,9 @@ impl Dispatcher {
         let (name, lane) = (&self.context.handle.name, batch.formed.lane);
         let metrics = &self.context.shared.metrics;
         metrics.batch_ran(name, batch.op, lane, report.run);
+        let (items, cost) = (batch.view.items, batch.formed.cost);
+        let ran = Ran { model: name.clone(), op: batch.op, lane, items, cost, run: report.run };
+        self.context.shared.recorder.ran(ran, now);
         let moves = queue.ran(&batch, &report, now);
         self.tell(batch.op, &moves);
         for job in report.put_aside {

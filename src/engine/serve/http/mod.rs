@@ -1,5 +1,6 @@
 //! The routes' handlers: one file per route, or a folder where a route needs more.
 
+pub(super) mod arrivals;
 pub(super) mod audio;
 pub(super) mod chat;
 pub(super) mod commits;
