@@ -4,6 +4,7 @@
 //!
 //! - [`control`]: the contract between engine, console and scripts. Plain data.
 //! - [`profile`]: YAML profiles: typed, layered, validated, each value with its origin.
+//! - [`simulate`]: the scheduler in virtual time. Pure.
 //! - [`pull`]: fetches model files into the cache.
 //! - [`engine`]: scheduler (pure), models and audio, runtime, doors.
 //! - [`client`]: speaks the contract to a running engine.
@@ -17,4 +18,5 @@ pub mod control;
 pub mod engine;
 pub mod profile;
 pub mod pull;
+pub mod simulate;
 pub mod tui;

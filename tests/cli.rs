@@ -85,7 +85,7 @@ fn json(assert: &Assert) -> serde_json::Value {
     serde_json::from_str(&stdout(assert)).unwrap_or_else(|e| panic!("{e}: {}", stdout(assert)))
 }
 
-const COMMANDS: [&str; 23] = [
+const COMMANDS: [&str; 25] = [
     "serve",
     "demo",
     "top",
@@ -106,6 +106,8 @@ const COMMANDS: [&str; 23] = [
     "pull",
     "profile",
     "doctor",
+    "record",
+    "simulate",
     "bench",
     "completions",
     "man",
@@ -407,6 +409,66 @@ fn profiles_are_listed_shown_and_checked() {
     assert!(stderr(&refused).contains("limits.stall_s"), "{}", stderr(&refused));
     let schema = json(&home.run(&["profile", "schema"]).code(0));
     assert!(schema["properties"]["models"].is_object());
+}
+
+#[test]
+fn loads_are_listed_simulated_varied_and_exported() {
+    let home = Home::new();
+    let listed = json(&home.run(&["simulate", "--list", "-o", "json"]).code(0));
+    let named = |name: &str| listed.as_array().unwrap().iter().any(|l| l["name"] == name && l["shipped"] == true);
+    assert!(named("mixed") && named("published-closed-loop") && named("review"), "{listed}");
+    home.run(&["profile", "check", "mixed", "published-closed-loop", "review"]).code(0);
+
+    let csv = home.file("report.csv", "");
+    let args = ["simulate", "--load", "mixed", "--duration", "2m", "--seed", "3", "--set", "depth=1"];
+    let export = ["--vary", "max_batch_requests=6,12", "--export", csv.to_str().unwrap(), "-o", "json"];
+    let report = json(&home.run(&[&args[..], &export[..]].concat()).code(0));
+    assert_eq!((report["duration_s"].as_f64(), report["seed"].as_u64()), (Some(120.0), Some(3)));
+    let runs = report["runs"].as_array().unwrap();
+    assert!(runs.iter().all(|run| run["settings"]["depth"] == 1), "{report}");
+    let names: Vec<&str> = runs.iter().map(|run| run["settings"]["name"].as_str().unwrap()).collect();
+    assert!(names.iter().any(|name| name.ends_with("max_batch_requests=6")), "{names:?}");
+    let lines: Vec<String> = std::fs::read_to_string(&csv).unwrap().lines().map(str::to_string).collect();
+    assert_eq!(lines.len(), 1 + 2 * runs.len(), "a head, and a line per setting and lane");
+    assert!(lines.iter().all(|line| line.matches(',').count() >= 20), "{lines:?}");
+
+    let table = stdout(&home.run(&args).code(0));
+    assert!(table.starts_with("SETTINGS") && table.contains("recordings"), "{table}");
+    let own = ["--clients", "burst=3x2..4", "--clients", "talks=0.5/sx10", "--classes"];
+    let table = stdout(&home.run(&[&args[..], &own[..]].concat()).code(0));
+    assert!(table.contains("CLASS") && table.contains("burst") && table.contains("talks"), "{table}");
+}
+
+#[test]
+fn what_is_wrong_with_a_load_is_told_with_its_place() {
+    let home = Home::new();
+    let text = "duration_s: 10m\nclients:\n  - name: a\n    cleints: 2\n    length: 15..5\n  - name: a\n    clients: 1\n    \
+                rate: 2\n    length: 3\nservice:\n  clips:\n    rate: 0\nwait_ms: soon\n";
+    let bad = home.file("bad.yaml", text);
+    let said = stderr(&home.run(&["simulate", "--load", bad.to_str().unwrap()]).code(5));
+    for wanted in [
+        "bad.yaml:4:5: unknown key `cleints` (did you mean `clients`?)",
+        "bad.yaml:5:13: `clients.a.length`: `15..5`",
+        "bad.yaml:6:5: `clients` has `a` twice; the first is in line 3",
+        "`clients` and `rate` exclude each other",
+        "bad.yaml:12:11: `service.clips.rate`: 0 is outside",
+        "bad.yaml:13:10: `settings.bad.wait_ms`: `soon`: unknown suffix",
+    ] {
+        assert!(said.contains(wanted), "{wanted}\n{said}");
+    }
+    for (args, wanted) in [
+        (["--load", "mixd"], "did you mean `mixed`?"),
+        (["--set", "dept=1"], "did you mean `depth`?"),
+        (["--set", "clients.clip.length=3"], "the classes of clients are clips, recordings"),
+        (["--set", "clients.clips.lenght=3"], "did you mean `length`?"),
+        (["--vary", "length=1,2"], "these can be varied: max_batch_tokens"),
+        (["--vary", "depth=1,x"], "`x` is not a whole number"),
+        (["--clients", "clips=16"], "for example clips=16x5..15"),
+    ] {
+        let said = stderr(&home.run(&["simulate", args[0], args[1]]).code(5));
+        assert!(said.contains(wanted), "{args:?}: {wanted}\n{said}");
+    }
+    home.run(&["simulate", "--duration", "1m", "--export", "report.txt"]).code(2);
 }
 
 #[test]

@@ -79,6 +79,8 @@ pub enum Command {
     Pull(super::pull::PullArgs),
     Profile(super::profile::ProfileArgs),
     Doctor(super::doctor::DoctorArgs),
+    Record(super::record::RecordArgs),
+    Simulate(super::simulate::SimulateArgs),
     Bench(super::bench::BenchArgs),
     Completions(super::completions::CompletionsArgs),
     Man(super::man::ManArgs),

@@ -3,8 +3,8 @@
 use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::{man, pages};
-use crate::control::Snapshot;
 use crate::control::commits::CommitFrame;
+use crate::control::{Arrivals, Snapshot};
 use crate::profile::{ProfileKind, schema};
 use clap::Args;
 use serde_json::Value;
@@ -44,8 +44,10 @@ fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("snapshot.json", schemars::schema_for!(Snapshot).to_value()),
         ("commits.json", schemars::schema_for!(CommitFrame).to_value()),
+        ("arrivals.json", schemars::schema_for!(Arrivals).to_value()),
         ("profile-box.json", schema(ProfileKind::Box)),
         ("profile-model.json", schema(ProfileKind::Model)),
+        ("profile-load.json", schema(ProfileKind::Load)),
     ]
 }
 

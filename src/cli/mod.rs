@@ -32,9 +32,11 @@ mod pages;
 mod print;
 mod profile;
 mod pull;
+mod record;
 mod requests;
 mod rerank;
 mod serve;
+mod simulate;
 mod speculation;
 mod status;
 mod top;
@@ -102,6 +104,8 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Pull(args) => pull::run(context, args),
         Command::Profile(args) => profile::run(context, args),
         Command::Doctor(args) => doctor::run(context, args),
+        Command::Record(args) => record::run(context, args),
+        Command::Simulate(args) => simulate::run(context, args),
         Command::Bench(args) => bench::run(context, args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(context, args),

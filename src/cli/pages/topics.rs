@@ -3,12 +3,13 @@
 use super::{DATE, MANUAL, Page, source};
 use crate::control::ExitCode;
 use crate::profile::keys::{BOX, Key, MODEL};
+use crate::profile::workload_keys::{CLIENTS, LOAD, SETTINGS};
 use crate::profile::{ALIASES, Family, RESERVED, variable};
 use crate::tui::key_docs;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
 pub fn pages() -> Vec<Page> {
-    vec![profile(), exit_codes(), keys_of_console()]
+    vec![profile(), load(), exit_codes(), keys_of_console()]
 }
 
 /// A page's head and NAME.
@@ -109,6 +110,46 @@ fn profile() -> Page {
         roff.text([roman(*key)]);
     }
     see_also(&mut roff, &["lanekeeper", "lanekeeper-serve", "lanekeeper-profile"]);
+    end(name, 5, &roff)
+}
+
+fn load() -> Page {
+    let name = "lanekeeper-load";
+    let mut roff = begin(name, 5, "what the simulator is to simulate");
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([roman(
+        "A load is a YAML file for lanekeeper simulate: who sends requests, how long the engine takes for a batch, and the \
+         settings of the scheduler to try side by side. A name is looked for in the user's folder \
+         ($XDG_CONFIG_HOME/lanekeeper/profiles/loads) and then among the shipped loads; anything with a slash, or that \
+         ends in .yaml, is a path. The command line (--set, --vary, --clients) wins over the file.",
+    )]);
+    roff.control("PP", []);
+    roff.text([roman(
+        "A number that is drawn for each request (length, think_s) is written as 15 (always), 5..15 (any in the range \
+         alike), lognormal MEDIAN SIGMA, exponential MEAN, or 3, 5, 30 (one of these alike).",
+    )]);
+    roff.control("PP", []);
+    roff.text([roman(
+        "A batch takes its lane's overhead, its item time for each item, and its cost at the lane's rate. The engine runs \
+         one batch at a time; depth says how many are taken out of the queue ahead.",
+    )]);
+    roff.control("SH", ["EXAMPLE"]);
+    roff.control("nf", []);
+    roff.text([roman(
+        "duration_s: 30m\nclients:\n  - name: clips\n    clients: 16\n    length: 5..15\n  - name: meetings\n    \
+         rate: 0.01\n    length: lognormal 1200 0.6\nservice:\n  clips:\n    rate: 100\n    overhead_ms: 60\n\
+         max_batch_tokens: 720_000\nsettings:\n  - name: one at a time\n    depth: 1\n  - name: two ahead\n    \
+         depth: 2",
+    )]);
+    roff.control("fi", []);
+    roff.control("SH", ["LOAD KEYS"]);
+    keys(&mut roff, &LOAD);
+    roff.control("SH", ["KEYS OF A CLASS OF CLIENTS"]);
+    keys(&mut roff, CLIENTS);
+    roff.control("SH", ["KEYS OF A SETTING"]);
+    roff.text([roman("What a setting says wins over the load's key of the same name.")]);
+    keys(&mut roff, &SETTINGS[..1]);
+    see_also(&mut roff, &["lanekeeper", "lanekeeper-simulate", "lanekeeper-record"]);
     end(name, 5, &roff)
 }
 

@@ -58,6 +58,9 @@ pub struct LaneRules {
     pub paused: Paused,
     /// Whether what a turn passed over stays owed across a gap without recordings.
     pub keep_owed: bool,
+    /// Whether a clip that a turn passed over goes first in the next. No engine has it off: without it dear clips may wait
+    /// for ever, which the simulator shows. The bounds that are told hold with it on alone.
+    pub owed: bool,
 }
 
 impl Default for LaneRules {
@@ -67,6 +70,7 @@ impl Default for LaneRules {
             recordings_share: 0.5,
             paused: Paused::default(),
             keep_owed: false,
+            owed: true,
         }
     }
 }

@@ -182,7 +182,7 @@ impl Lanes {
         // A recording in the middle of its slices is about although it is not pending.
         let about = recordings.is_some_and(|_| runs(Lane::Recordings)) || share.slices_out() > 0;
         if about || self.last == Some(Lane::Recordings) {
-            return Some((Choice::Begin(self.begin(pending, limit, now)), why));
+            return Some((Choice::Begin(self.begin(pending, rules, limit, now)), why));
         }
         Some((Choice::Plain, why))
     }
@@ -203,10 +203,10 @@ impl Lanes {
     }
 
     /// The members of a turn that would begin now: first what is owed, oldest first, then the cheapest of the rest.
-    fn begin(&self, pending: &Pending, limit: u64, now: Micros) -> Turn {
+    fn begin(&self, pending: &Pending, rules: &LaneRules, limit: u64, now: Micros) -> Turn {
         let mut owed: Vec<CostKey> = Vec::new();
         let mut sum = 0u64;
-        for key in self.owed.clips(pending) {
+        for key in self.owed.clips(pending).take_while(|_| rules.owed) {
             let with = sum.saturating_add(key.cost);
             if !owed.is_empty() && with > limit {
                 break;

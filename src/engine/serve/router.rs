@@ -3,9 +3,7 @@
 use super::access;
 use super::app::App;
 use super::failure;
-use super::http::{
-    arrivals, audio, chat, commits, completions, control, embeddings, models, probes, requests, rerank,
-};
+use super::http::{arrivals, audio, chat, commits, completions, control, embeddings, models, probes, requests, rerank};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};

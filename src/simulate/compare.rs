@@ -1,0 +1,57 @@
+//! A replay against what was recorded.
+
+use super::fit::Fit;
+use super::report::{RunReport, Waits};
+use super::trace::{RecordedWaits, Trace};
+use crate::control::Lane;
+use serde::Serialize;
+
+/// What was recorded, the service model fitted to it, and how far the replay is from it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    pub fits: Vec<Fit>,
+    pub lanes: Vec<RecordedLane>,
+}
+
+/// One lane as it was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RecordedLane {
+    pub lane: Lane,
+    pub requests: u64,
+    pub served: u64,
+    pub queue: Waits,
+    pub done: Waits,
+    /// The simulated waits of the first run less the recorded ones, as a part of the recorded ones.
+    pub error: Deviation,
+}
+
+/// Relative errors; absent where a recorded wait was nothing, or either is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Deviation {
+    pub queue_p50: Option<f64>,
+    pub done_p50: Option<f64>,
+    pub done_p95: Option<f64>,
+    pub done_max: Option<f64>,
+}
+
+impl Compared {
+    pub(super) fn of(trace: &Trace, run: Option<&RunReport>) -> Compared {
+        let lane = |(lane, recorded): (&Lane, &RecordedWaits)| {
+            let simulated = run.and_then(|run| run.lane(*lane)).map(|lane| &lane.requests);
+            let RecordedWaits { requests, served, queue, done } = *recorded;
+            let error = simulated.map_or(Deviation::default(), |simulated| Deviation {
+                queue_p50: relative(simulated.queue.p50_ms, queue.p50_ms),
+                done_p50: relative(simulated.done.p50_ms, done.p50_ms),
+                done_p95: relative(simulated.done.p95_ms, done.p95_ms),
+                done_max: relative(simulated.done.max_ms, done.max_ms),
+            });
+            RecordedLane { lane: *lane, requests, served, queue, done, error }
+        };
+        Compared { fits: trace.fits.clone(), lanes: trace.waits.iter().map(lane).collect() }
+    }
+}
+
+fn relative(simulated: Option<f64>, recorded: Option<f64>) -> Option<f64> {
+    let (simulated, recorded) = (simulated?, recorded.filter(|ms| *ms > 0.0)?);
+    Some((simulated - recorded) / recorded)
+}

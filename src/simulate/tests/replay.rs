@@ -1,0 +1,124 @@
+//! Recorded arrivals, replayed.
+
+use crate::control::arrivals::{Arrival, Arrivals, BatchRun, RecordedQueue, SCHEMA};
+use crate::control::snapshot::{Caps, Outcome};
+use crate::control::{Lane, Op};
+use crate::engine::scheduler::{BatchCaps, LaneRules, Micros};
+use crate::simulate::{Settings, Trace, TraceError, replay};
+
+fn caps() -> Caps {
+    serde_json::from_value(serde_json::json!({
+        "max_batch_cost_effective": 16_384, "max_batch_cost": 16_384, "max_batch_cost_source": "default",
+        "max_batch_requests": 12, "wait_ms": 0.0, "coalesce_ms": 0.0, "depth": 1, "max_queue": 256,
+    }))
+    .expect("the fields that every snapshot has")
+}
+
+fn arrival(at_s: f64, queue_s: f64, run_s: f64) -> Arrival {
+    Arrival {
+        at_ms: at_s * 1_000.0,
+        model: "m".into(),
+        op: Op::Transcribe,
+        lane: Lane::Clips,
+        cost: 10_000,
+        outcome: Some(Outcome::Served),
+        queue_ms: queue_s * 1_000.0,
+        run_ms: Some(run_s * 1_000.0),
+    }
+}
+
+fn batch(ended_s: f64, items: u64, run_s: f64) -> BatchRun {
+    BatchRun {
+        ended_ms: ended_s * 1_000.0,
+        model: "m".into(),
+        op: Op::Transcribe,
+        lane: Lane::Clips,
+        items,
+        cost: 10_000 * items,
+        run_ms: run_s * 1_000.0,
+    }
+}
+
+/// One clip at 0 s that runs for 2 s, two at 1 s that run together for 3 s behind it: a second, and a second per clip.
+fn document() -> Arrivals {
+    Arrivals {
+        schema: SCHEMA.into(),
+        node: "n".into(),
+        version: "0".into(),
+        at_ms: 0,
+        span_ms: 20_000.0,
+        complete: true,
+        queues: vec![RecordedQueue { model: "m".into(), op: Op::Transcribe, caps: caps() }],
+        arrivals: vec![arrival(1.0, 1.0, 3.0), arrival(0.0, 0.0, 2.0), arrival(1.0, 1.0, 3.0)],
+        // Seven batches, so that two numbers can be fitted.
+        batches: [(2.0, 1), (5.0, 2), (2.0, 1), (5.0, 2), (2.0, 1), (5.0, 2), (6.0, 3)]
+            .map(|(at, items)| batch(at, items, 1.0 + items as f64))
+            .into(),
+    }
+}
+
+fn settings() -> Settings {
+    let caps = BatchCaps { wait: Micros::ZERO, coalesce: Micros::ZERO, max_cost: 720_000, ..BatchCaps::default() };
+    Settings { name: "as recorded".into(), caps, rules: LaneRules::default(), depth: 1 }
+}
+
+#[test]
+fn a_replay_under_the_recorded_settings_repeats_what_was_recorded() {
+    let trace = Trace::of(&document(), None).expect("a sound document");
+    assert_eq!((trace.model.as_str(), trace.span), ("m", Micros::from_secs(20)));
+    let fit = &trace.fits[0];
+    assert!(fit.median_error < 1e-6 && fit.batches == 7, "{fit:?}");
+    let report = replay(&trace, &[settings()]);
+    let run = report.runs[0].lane(Lane::Clips).expect("clips came");
+    assert_eq!((run.requests.served, run.batches), (3, 2));
+    let compared = report.recorded.expect("a replay compares");
+    let lane = &compared.lanes[0];
+    assert_eq!((lane.requests, lane.served, lane.done.max_ms), (3, 3, Some(4_000.0)));
+    for error in [lane.error.queue_p50, lane.error.done_p50, lane.error.done_max] {
+        assert!(error.is_some_and(|error| error.abs() < 1e-3), "{lane:?}");
+    }
+}
+
+#[test]
+fn another_setting_and_another_engine_can_be_asked_about() {
+    let mut trace = Trace::of(&document(), Some("m")).expect("a sound document");
+    let mut alone = settings();
+    alone.caps.max_requests = 1;
+    let report = replay(&trace, &[settings(), alone]);
+    assert_eq!([report.runs[0].batches, report.runs[1].batches], [2, 3]);
+    trace.service = crate::simulate::Service::default();
+    let faster = replay(&trace, &[settings()]);
+    let error = faster.recorded.expect("a replay compares").lanes[0].error.done_p50;
+    assert!(error.is_some_and(|error| error < -0.99), "an engine that needs no time: {error:?}");
+}
+
+#[test]
+fn who_went_away_goes_away_again_and_who_still_waits_counts() {
+    let mut document = document();
+    document.arrivals[0].outcome = Some(Outcome::Cancelled);
+    document.arrivals[0].run_ms = None;
+    document.arrivals[0].queue_ms = 500.0;
+    document.arrivals.push(Arrival { outcome: None, run_ms: None, queue_ms: 1_000.0, ..arrival(19.0, 0.0, 0.0) });
+    let trace = Trace::of(&document, None).expect("a sound document");
+    let report = replay(&trace, &[settings()]);
+    let requests = &report.runs[0].lane(Lane::Clips).expect("clips came").requests;
+    assert_eq!((requests.served, requests.timeouts, requests.pending), (2, 1, 1));
+    assert_eq!(report.recorded.map(|r| (r.lanes[0].requests, r.lanes[0].served)), Some((4, 2)));
+}
+
+#[test]
+fn what_cannot_be_replayed_says_why() {
+    let of = |change: fn(&mut Arrivals), model| {
+        let mut document = document();
+        change(&mut document);
+        Trace::of(&document, model).expect_err("it lacks something")
+    };
+    let schema = of(|d| d.schema = "lanekeeper.arrivals/2".into(), None);
+    assert!(matches!(schema, TraceError::Schema { .. }), "{schema}");
+    assert_eq!(of(|d| d.batches.clear(), None), TraceError::NoBatches);
+    assert_eq!(of(|_| {}, Some("x")), TraceError::Empty { whom: "model `x`".into() });
+    let generation = of(|d| d.arrivals.iter_mut().for_each(|a| a.op = Op::Generate), None);
+    assert_eq!(generation, TraceError::Empty { whom: "any model".into() });
+    let several = of(|d| d.arrivals[0].model = "other".into(), None);
+    assert_eq!(several.to_string(), "arrivals of several models were recorded: m, other");
+}
