@@ -62,11 +62,6 @@ pub enum Kind {
     Models,
     /// A list of mappings.
     Entries,
-    /// A number, whole or not.
-    Number {
-        min: f64,
-        max: f64,
-    },
     /// A number that is drawn anew for each request: see [`Spread`](super::Spread).
     Spread,
 }

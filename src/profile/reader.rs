@@ -99,11 +99,6 @@ impl Reader<'_> {
         self.scalar(path, |text| value::count_or(text, word, min, max)).flatten().and_then(|n| usize::try_from(n).ok())
     }
 
-    pub fn number(&mut self, path: &str) -> Option<f64> {
-        let Kind::Number { min, max } = self.key(path).kind else { return None };
-        self.scalar(path, |text| value::number(text, min, max))
-    }
-
     pub fn time(&mut self, path: &str) -> Option<f64> {
         match self.key(path).kind {
             Kind::Millis { min, max } => self.scalar(path, |text| value::time(text, 1.0, min, max)),

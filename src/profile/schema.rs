@@ -105,7 +105,6 @@ fn shape(kind: Kind) -> Value {
                 "anyOf": [source, { "type": "array", "items": source, "minItems": 1 }]
             }})
         }
-        Kind::Number { min, max } => json!({ "type": ["number", "null"], "minimum": min, "maximum": max }),
         Kind::Spread => json!({ "type": ["number", "string", "null"], "minimum": 0 }),
         Kind::Entries => json!({ "type": "array" }),
         Kind::Models => json!({ "type": "array", "minItems": 1, "items": {

@@ -26,7 +26,6 @@ pub(super) fn check_text(kind: super::keys::Kind, text: &str) -> Result<(), Stri
         Kind::Ops => op(text).map(drop),
         Kind::Sources => source(text, None).map(drop),
         Kind::Models | Kind::Entries => name(text).map(drop),
-        Kind::Number { min, max } => number(text, min, max).map(drop),
         Kind::Spread => super::spread::Spread::parse(text).map(drop),
     }
 }
@@ -97,11 +96,6 @@ pub(super) fn count_or(text: &str, word: &str, min: u64, max: u64) -> Result<Opt
         return Ok(None);
     }
     count(text, min, max).map(Some).map_err(|why| format!("{why}; or the word `{word}`"))
-}
-
-pub(super) fn number(text: &str, min: f64, max: f64) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| format!("`{text}` is not a number, such as 0.5"))?;
-    if (min..=max).contains(&value) { Ok(value) } else { Err(format!("{text} is outside {min}..={max}")) }
 }
 
 pub(super) fn bytes(text: &str, min: u64, max: u64) -> Result<u64, String> {

@@ -112,7 +112,7 @@ pub enum GenerationEvent {
         completion_tokens: usize,
         times: GenerationTimes,
         /// What speculation did; `None` where nobody speculates.
-        speculation: Option<SpeculationReport>,
+        speculation: Option<Box<SpeculationReport>>,
     },
 }
 

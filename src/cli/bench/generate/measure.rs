@@ -39,14 +39,16 @@ impl Sample {
 
 /// A greedy answer to `prompt`.
 fn job(prompt: &[u32], max_tokens: usize, choice: SpeculationChoice) -> GenerateJob {
-    let _ = choice;
     GenerateJob {
         prompt: prompt.to_vec(),
         max_tokens,
         sampling: Sampling { temperature: 0.0, ..Sampling::default() },
         stop: Vec::new(),
+        stop_ids: Vec::new(),
+        min_tokens: 0,
         ignore_eos: false,
         logprobs: None,
+        speculation: choice,
     }
 }
 

@@ -164,7 +164,7 @@ impl Generator {
 
     /// Tells a request's observers and its reader how it ended.
     fn close(&mut self, mut sequence: Sequence, end: Result<FinishReason, Fault>, now: Micros) {
-        let speculation = self.drafter.report(sequence.id, sequence.speculation);
+        let speculation = self.drafter.report(sequence.id, sequence.speculation).map(Box::new);
         self.drafter.ended(sequence.id);
         if let Some(mut observed) = sequence.observed.take() {
             // It was open until now.

@@ -45,7 +45,7 @@ fn run(cap: u64, ageing: bool, seed: u64, steps: u64) -> String {
             };
             assert!(former.push(item));
         }
-        if draw.next() % 2 == 0 {
+        if draw.next().is_multiple_of(2) {
             continue;
         }
         let max_items = [usize::MAX, 1, 3][(draw.next() % 3) as usize];

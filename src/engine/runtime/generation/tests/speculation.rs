@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 /// Says again what stood seven tokens ago, and now and then something that depends on all tokens before.
 fn quoting(tokens: &[u32]) -> u32 {
     let other = hashed(tokens);
-    if tokens.len() > 7 && other % 5 != 0 { tokens[tokens.len() - 7] } else { other }
+    if tokens.len() > 7 && !other.is_multiple_of(5) { tokens[tokens.len() - 7] } else { other }
 }
 
 /// What it says after `prompt`.
@@ -53,7 +53,7 @@ async fn reported(bench: &Bench, job: GenerateJob) -> (Vec<u32>, crate::control:
     loop {
         match ticket.next().await.expect("an end").expect("no fault") {
             GenerationEvent::Delta { tokens: more, .. } => tokens.extend(more),
-            GenerationEvent::Done { speculation, .. } => return (tokens, speculation.expect("somebody speculates")),
+            GenerationEvent::Done { speculation, .. } => return (tokens, *speculation.expect("somebody speculates")),
         }
     }
 }

@@ -28,7 +28,12 @@ pub(super) async fn whole(head: Head, mut run: Run) -> Result<Response, Failure>
             }
             GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, speculation, .. } => {
                 choice.finish = Some(finish);
-                totals.add(run.accounts(index).then_some(cached_tokens), completion_tokens, times, speculation);
+                totals.add(
+                    run.accounts(index).then_some(cached_tokens),
+                    completion_tokens,
+                    times,
+                    speculation.map(|report| *report),
+                );
             }
         }
     }

@@ -90,7 +90,7 @@ impl State {
             }
             GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, speculation, .. } => {
                 let cached = self.run.accounts(choice).then_some(cached_tokens);
-                self.totals.add(cached, completion_tokens, times, speculation);
+                self.totals.add(cached, completion_tokens, times, speculation.map(|report| *report));
                 self.left -= 1;
                 let timings = (self.left == 0).then(|| self.totals.timings());
                 self.push(vec![self.head.closing(choice, finish)], timings);
