@@ -233,6 +233,21 @@ fn without_slices_the_share_has_no_effect_and_says_so() {
 }
 
 #[test]
+fn a_new_share_begins_level_whatever_is_still_out() {
+    let mut former = sliced(720_000, 1, 0.5);
+    former.push(recording(1, 300_000, 0));
+    let formed = next(&mut former, 1);
+    former.set_rules(LaneRules { recordings_share: 0.7, ..*former.rules() });
+    slice_ran(&mut former, &formed, 900_000);
+    assert_eq!(former.share().behind, None, "it was dispatched under the old share");
+    let formed = next(&mut former, 1);
+    slice_ran(&mut former, &formed, 900_000);
+    former.push(clip(2, 1_000, 1));
+    former.set_rules(LaneRules { paused: former.rules().paused.with(Lane::Recordings, true), ..*former.rules() });
+    assert_eq!(next(&mut former, 1).lane, Lane::Clips, "other rules leave the balance alone");
+}
+
+#[test]
 fn a_recording_in_the_middle_of_its_slices_is_about() {
     let mut former = sliced(30_000, 1, 0.5);
     former.push(recording(1, 90_000, 0));
