@@ -30,7 +30,7 @@ impl Load {
     }
 
     fn item(&mut self) -> Item {
-        let lane = if self.random() % 20 == 0 { Lane::Recordings } else { Lane::Clips };
+        let lane = if self.random().is_multiple_of(20) { Lane::Recordings } else { Lane::Clips };
         self.item_in(lane)
     }
 
