@@ -236,15 +236,18 @@ fn without_slices_the_share_has_no_effect_and_says_so() {
 fn a_new_share_begins_level_whatever_is_still_out() {
     let mut former = sliced(720_000, 1, 0.5);
     former.push(recording(1, 300_000, 0));
-    let formed = next(&mut former, 1);
+    former.push(clip(2, 1_000, 1));
+    let formed = next(&mut former, 2);
     former.set_rules(LaneRules { recordings_share: 0.7, ..*former.rules() });
     slice_ran(&mut former, &formed, 900_000);
     assert_eq!(former.share().behind, None, "it was dispatched under the old share");
-    let formed = next(&mut former, 1);
-    slice_ran(&mut former, &formed, 900_000);
-    former.push(clip(2, 1_000, 1));
-    former.set_rules(LaneRules { paused: former.rules().paused.with(Lane::Recordings, true), ..*former.rules() });
-    assert_eq!(next(&mut former, 1).lane, Lane::Clips, "other rules leave the balance alone");
+    let formed = next(&mut former, 2);
+    assert_eq!((formed.lane, formed.because), (Lane::Clips, LaneWhy::Alternation));
+    former.ran(formed.charge, Micros(100_000));
+    let behind = former.share().behind;
+    assert_eq!(behind.map(|(lane, _)| lane), Some(Lane::Recordings));
+    former.set_rules(LaneRules { keep_owed: true, ..*former.rules() });
+    assert_eq!(former.share().behind, behind, "other rules leave the balance alone");
 }
 
 #[test]
