@@ -2,7 +2,7 @@
 
 use crate::cli::bench::timing::cpu_time;
 use crate::cli::error::CliResult;
-use crate::control::speculation::{GateVerdict, SpeculationChoice, SpeculationTally};
+use crate::control::speculation::{SpeculationChoice, SpeculationReport};
 use crate::control::{ErrorKind, Fault};
 use crate::engine::runtime::{Caller, Engine, GenerateJob, GenerationEvent, Sampling, Ticket};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Sample {
     /// CPU time of all threads of the process; absent where the system does not tell.
     pub cpu: Option<Duration>,
     /// What speculation did for each answer, where anybody speculates.
-    pub speculation: Vec<(SpeculationTally, GateVerdict)>,
+    pub speculation: Vec<SpeculationReport>,
     /// The answers' tokens, in the order of the prompts.
     pub answers: Vec<Vec<u32>>,
 }
@@ -134,7 +134,7 @@ pub async fn decode(
 async fn answer(
     mut ticket: Ticket<GenerationEvent>,
     together: &Together,
-) -> Result<(Vec<u32>, Option<(SpeculationTally, GateVerdict)>), Fault> {
+) -> Result<(Vec<u32>, Option<SpeculationReport>), Fault> {
     let begun = || {
         together.begun.fetch_add(1, Ordering::AcqRel);
         // The permit stays if nobody waits yet.
@@ -151,7 +151,7 @@ async fn answer(
                     begun();
                 }
             }
-            Some(Ok(GenerationEvent::Done { .. })) => break Ok((all, None)),
+            Some(Ok(GenerationEvent::Done { speculation, .. })) => break Ok((all, speculation)),
             Some(Err(fault)) => break Err(fault),
             None => break Err(Fault::new(ErrorKind::Internal, "an answer broke off without an end")),
         }

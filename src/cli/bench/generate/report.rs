@@ -114,9 +114,9 @@ impl RunFigures {
 
 impl Draft {
     fn of(sample: &Sample) -> Option<Draft> {
-        let (_, gate) = *sample.speculation.last()?;
+        let gate = sample.speculation.last()?.gate;
         let mut tally = SpeculationTally::default();
-        sample.speculation.iter().for_each(|(one, _)| tally.add(one));
+        sample.speculation.iter().for_each(|report| tally.add(&report.tally));
         Some(Draft {
             proposed: tally.draft_n,
             accepted: tally.draft_n_accepted,
