@@ -151,7 +151,7 @@ async fn answer(
                     begun();
                 }
             }
-            Some(Ok(GenerationEvent::Done { speculation, .. })) => break Ok((all, speculation)),
+            Some(Ok(GenerationEvent::Done { speculation, .. })) => break Ok((all, speculation.map(|report| *report))),
             Some(Err(fault)) => break Err(fault),
             None => break Err(Fault::new(ErrorKind::Internal, "an answer broke off without an end")),
         }
