@@ -94,6 +94,7 @@ const COMMANDS: [&str; 25] = [
     "lanes",
     "turns",
     "caps",
+    "speculation",
     "requests",
     "why",
     "cancel",
@@ -163,6 +164,7 @@ fn an_engine_that_is_not_there_is_unreachable() {
         &["status", "--ready"],
         &["models"],
         &["lanes"],
+        &["speculation"],
         &["requests", "-o", "json"],
         &["models", "--watch"],
         &["cancel", "req-1"],
@@ -242,6 +244,8 @@ fn nouns_show_the_snapshot_in_every_format() {
         let yaml = stdout(&home.run(&[noun, "-o", "yaml"]).code(0));
         assert!(!yaml.contains('\u{1b}') && yaml.contains(':'), "{noun}: {yaml}");
     }
+    assert_eq!(json(&home.run(&["speculation", "-o", "json"]).code(0)), serde_json::json!([]), "no model speculates");
+    assert!(stdout(&home.run(&["speculation"]).code(0)).starts_with("MODEL"));
     let status = json(&home.run(&["status", "-o", "json"]));
     assert_eq!((&status["seq"], &status["of_a_newer_engine"]), (&1.into(), &true.into()), "nothing is lost");
     let models = json(&home.run(&["models", "-o", "json"]));
