@@ -85,7 +85,7 @@ fn json(assert: &Assert) -> serde_json::Value {
     serde_json::from_str(&stdout(assert)).unwrap_or_else(|e| panic!("{e}: {}", stdout(assert)))
 }
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "serve",
     "demo",
     "top",
