@@ -107,7 +107,7 @@ def test_five_tokens_are_five_tokens_and_the_metrics_tell_the_same(lm):
     before = [metric(lm, f"speculation_{n}") for n in ("drafted_tokens", "accepted_tokens", "windows")]
     sums = [0, 0, 0]
     body = dict(max_tokens=5, lanekeeper={"speculation": "force"})
-    for prompt in ("one two three four five six " * 8, "serving " * 40):
+    for prompt in (" ".join(["serving"] * 40), " ".join(["red green blue"] * 15), "0, 1, 0, 1, 0, 1, 0, 1, 0,"):
         whole = lm.complete(prompt, **body).json()
         streamed = lm.complete(prompt, stream=True, stream_options={"include_usage": True}, **body).text
         frames = [json.loads(line[6:]) for line in streamed.splitlines() if line.startswith("data: {")]
