@@ -38,6 +38,12 @@ pub struct RecordedQueue {
     pub model: String,
     pub op: Op,
     pub caps: Caps,
+    /// Windows of 30 s that a recording ran before it was put aside; absent where recordings ran to their ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice_windows: Option<u64>,
+    /// The recordings' part of engine time; absent where it had no effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recordings_share: Option<f64>,
 }
 
 /// A request.

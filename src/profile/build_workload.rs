@@ -1,5 +1,6 @@
 //! A load from its files and the command line.
 
+use super::adaptive;
 use super::env::Env;
 use super::error::{ProfileError, ProfileErrors, nearest};
 use super::keys::{Key, Kind};
@@ -24,6 +25,9 @@ pub struct WorkloadOverrides {
     /// `NAME=COUNTxLENGTH` or `NAME=RATE/sxLENGTH`: these classes in place of the load's.
     pub clients: Vec<String>,
 }
+
+/// Batches in flight at once where a load says nothing: as on a GPU.
+const DEPTH: usize = 2;
 
 /// Most settings that one run tries: the product of what is varied grows fast.
 const MOST_SETTINGS: usize = 64;
@@ -373,23 +377,15 @@ fn scheduler_settings(reader: &mut Reader<'_>) -> Option<SchedulerSettings> {
         max_batch_requests: reader.size("max_batch_requests"),
         wait_ms: reader.time("wait_ms")?,
         coalesce_ms: reader.time("coalesce_ms")?,
-        depth: reader.size("depth").max(1),
-        slice_windows: reader.parsed("long_form.slice_windows", windows)?,
+        coalesce_ratio: reader.number("coalesce_ratio")?,
+        idle_bypass: reader.boolean("idle_bypass")?,
+        depth: reader.count("depth").and_then(|n| usize::try_from(n).ok()).unwrap_or(DEPTH),
+        slice_windows: reader.count_or("long_form.slice_windows"),
         recordings_share: reader.number("lanes.recordings.share")?,
         keep_owed: reader.boolean("lanes.keep_owed")?,
         owed: reader.boolean("lanes.owed")?,
+        adaptive: adaptive::read(reader),
     })
-}
-
-/// `None` for a whole recording.
-fn windows(text: &str) -> Result<Option<u32>, String> {
-    match text {
-        "whole" => Ok(None),
-        _ => match value::count(text, 1, 1024) {
-            Ok(windows) => Ok(u32::try_from(windows).ok()),
-            Err(why) => Err(format!("{why}; or the word `whole`")),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A load for the simulator: who sends what, how fast it is computed, and the scheduler's settings to try.
 
+use super::adaptive::AdaptiveSettings;
 use super::spread::Spread;
 use crate::control::Op;
 
@@ -61,13 +62,17 @@ pub struct SchedulerSettings {
     pub max_batch_requests: usize,
     pub wait_ms: f64,
     pub coalesce_ms: f64,
+    pub coalesce_ratio: f64,
+    pub idle_bypass: bool,
     pub depth: usize,
     /// Windows that a recording runs before it is put aside; absent = to its end.
-    pub slice_windows: Option<u32>,
+    pub slice_windows: Option<usize>,
     /// The recordings' part of the engine's time while clips wait too.
     pub recordings_share: f64,
     /// Whether clips that a turn passed over stay owed when no recording is left.
     pub keep_owed: bool,
     /// Whether a clip that a turn passed over goes first in the next: an experiment, no engine has it off.
     pub owed: bool,
+    /// What moves the caps while it runs.
+    pub adaptive: AdaptiveSettings,
 }

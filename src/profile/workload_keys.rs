@@ -58,29 +58,18 @@ pub const CLIENTS: &[Key] = &[
     key("retries", count(0, 1_000), Some("0"), "How often a client sends a request again that it gave up."),
 ];
 
-/// The scheduler's keys that a load may set, as the model profile has them.
-const SCHEDULER: &[&str] = &["max_batch_tokens", "max_batch_requests", "wait_ms", "coalesce_ms", "depth"];
-
-/// The rules between the lanes.
-const LANES: &[Key] = &[
-    key(
-        "long_form.slice_windows",
-        Kind::Text,
-        Some("whole"),
-        "Windows of 30 s that a recording runs before it is put aside for the clips; `whole`: to its end.",
-    ),
-    key(
-        "lanes.recordings.share",
-        Kind::Number { min: 0.0, max: 1.0 },
-        Some("0.5"),
-        "The recordings' part of the engine's time while clips wait too. Without effect where recordings run whole.",
-    ),
-    key(
-        "lanes.keep_owed",
-        Kind::Bool,
-        Some("false"),
-        "Whether clips that a turn passed over stay owed when no recording is left.",
-    ),
+/// The scheduler's keys that a load may set, as the model profile has them; and all of `adaptive`.
+const SCHEDULER: &[&str] = &[
+    "max_batch_tokens",
+    "max_batch_requests",
+    "wait_ms",
+    "coalesce_ms",
+    "coalesce_ratio",
+    "idle_bypass",
+    "depth",
+    "long_form.slice_windows",
+    "lanes.recordings.share",
+    "lanes.keep_owed",
 ];
 
 /// Keys that no engine has: what they take away is there for a reason, and the simulator shows which.
@@ -92,12 +81,9 @@ const EXPERIMENTS: &[Key] = &[key(
 )];
 
 fn scheduler() -> impl Iterator<Item = Key> {
+    let rows = MODEL.iter().filter(|row| SCHEDULER.contains(&row.path) || row.path.starts_with("adaptive."));
     // What the simulator sets has a meaning for every operation: the families of the model profile do not bind here.
-    SCHEDULER
-        .iter()
-        .map(|path| *MODEL.iter().find(|row| row.path == *path).expect("the list names rows of the table"))
-        .map(|row| Key { only: &[], ..row })
-        .chain(LANES.iter().chain(EXPERIMENTS).copied())
+    rows.map(|row| Key { only: &[], ..*row }).chain(EXPERIMENTS.iter().copied())
 }
 
 /// Keys of a load.
@@ -112,4 +98,17 @@ pub static SETTINGS: LazyLock<Vec<Key>> = LazyLock::new(|| {
 /// Whether the simulator's settings may set the key.
 pub(super) fn is_scheduler_key(path: &str) -> bool {
     SETTINGS.iter().any(|row| row.path == path && path != "name")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_the_scheduler_is_one_of_the_model_profile() {
+        for path in SCHEDULER {
+            assert!(LOAD.iter().any(|row| row.path == *path), "{path}");
+        }
+        assert!(LOAD.iter().any(|row| row.path == "adaptive.mode"));
+    }
 }

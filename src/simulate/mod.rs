@@ -1,12 +1,14 @@
 //! The simulator: the scheduler's own formers and rounds under clients and an engine of numbers, in virtual time.
 //!
-//! Pure: no clock, no thread, no file. A [`Scenario`] (who sends what, how long batches take) or a
-//! recorded [`Trace`] is run under one or more [`Settings`]; the outcome is a [`Report`]. Nothing is shared and nothing can fail: what is odd is refused when a load
-//! is read. There is no second copy of a scheduling rule here: what goes next and why is asked of
-//! [`Former`](crate::engine::scheduler::Former) and [`Rounds`](crate::engine::scheduler::Rounds), as the engine's
-//! dispatcher asks them. What stands here is the world around them: clients (`scenario`), the device (`service`), the
-//! order of events (`run`), the counting (`tally`, `report`), and for traces the fit of a service model (`fit`) and the
-//! comparison with what was recorded (`compare`).
+//! Pure: no clock, no thread, no file. A [`Scenario`] (who sends what, how long batches take) or a recorded [`Trace`] is
+//! run under one or more [`Settings`]; the outcome is a [`Report`]. Nothing is shared. It fails where settings contradict
+//! each other; all else that is odd is refused when a load is read.
+//!
+//! There is no second copy of a scheduling rule here: what goes next and why is asked of
+//! [`Former`](crate::engine::scheduler::Former) and [`Rounds`](crate::engine::scheduler::Rounds), what moves the caps of
+//! [`Adaptive`](crate::engine::scheduler::Adaptive), as the engine's dispatcher asks them. What stands here is the world
+//! around them: clients (`scenario`), the device (`service`), the order of events (`run`), the counting (`tally`,
+//! `report`), and for traces the fit of a service model (`fit`) and the comparison with what was recorded (`compare`).
 //!
 //! The same load and seed give the same report on every machine.
 
@@ -28,16 +30,16 @@ pub use fit::{Fit, Measured};
 pub use report::{ClassReport, LaneReport, Rate, Report, Requests, RunReport, SCHEMA, SettingsView, Waits};
 pub use scenario::{Recorded, Scenario, Source};
 pub use service::{Line, Service};
-pub use settings::Settings;
+pub use settings::{Settings, SettingsFault};
 pub use trace::{RecordedWaits, Trace, TraceError};
 
 use crate::profile::Workload;
 
-/// Runs a load under each of its settings.
-pub fn simulate(load: &Workload) -> Report {
+/// Runs a load under each of its settings; fails where one of them contradicts itself.
+pub fn simulate(load: &Workload) -> Result<Report, SettingsFault> {
     let scenario = Scenario::of(load);
-    let settings: Vec<Settings> = load.settings.iter().map(Settings::of).collect();
-    Report {
+    let settings = load.settings.iter().map(Settings::of).collect::<Result<Vec<Settings>, SettingsFault>>()?;
+    Ok(Report {
         schema: SCHEMA,
         load: load.name.clone(),
         seed: Some(load.seed),
@@ -45,7 +47,7 @@ pub fn simulate(load: &Workload) -> Report {
         warm_up_s: load.warm_up_s,
         runs: run_each(&scenario, &settings),
         recorded: None,
-    }
+    })
 }
 
 /// Replays recorded arrivals under each setting. The first is taken for the one that was in effect when they were

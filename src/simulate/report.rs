@@ -5,7 +5,7 @@ use super::scenario::Scenario;
 use super::settings::Settings;
 use super::tally::{Fates, Tally};
 use crate::control::{Lane, Op};
-use crate::engine::scheduler::{Micros, SliceWindows};
+use crate::engine::scheduler::{CapMove, Micros, SliceWindows};
 use serde::Serialize;
 
 /// The schema name that every report carries.
@@ -39,8 +39,29 @@ pub struct RunReport {
     pub batches: u64,
     /// Turns of clips.
     pub turns: u64,
+    /// What the controller moved, where one is on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cap_moves: Vec<CapMoveView>,
     /// Part of the counted time in which the device was busy, 0..=1.
     pub busy_ratio: f64,
+}
+
+/// A knob that was moved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CapMoveView {
+    pub at_s: f64,
+    /// `wait_ms` or `max_batch_cost`.
+    pub knob: &'static str,
+    pub from: f64,
+    pub to: f64,
+    pub cause: &'static str,
+}
+
+impl CapMoveView {
+    fn of(made: &CapMove) -> CapMoveView {
+        let CapMove { at, knob, from, to, cause, .. } = *made;
+        CapMoveView { at_s: at.as_secs(), knob: knob.name(), from, to, cause: cause.name() }
+    }
 }
 
 /// The settings of a run, as they were in effect.
@@ -60,6 +81,8 @@ pub struct SettingsView {
     pub recordings_share: Option<f64>,
     pub keep_owed: bool,
     pub owed: bool,
+    /// The controller's mode.
+    pub adaptive: &'static str,
 }
 
 /// One lane.
@@ -162,6 +185,7 @@ impl RunReport {
                 .collect(),
             batches: tally.batches_run(),
             turns: tally.turns,
+            cap_moves: tally.moves.iter().map(CapMoveView::of).collect(),
             busy_ratio: ratio(busy.as_secs(), counted_s),
         }
     }
@@ -181,10 +205,11 @@ impl SettingsView {
         };
         SettingsView {
             name: settings.name.clone(),
-            max_batch_cost: caps.max_cost,
+            max_batch_cost: settings.cost.budget().value,
             max_batch_requests: caps.count() as u64,
-            wait_ms: caps.wait.as_ms(),
-            coalesce_ms: caps.coalesce_window().as_ms(),
+            wait_ms: settings.controller.initial_wait_ms,
+            coalesce_ms: caps.coalesce.as_ms(),
+            adaptive: settings.controller.mode.name(),
             depth: settings.depth as u64,
             slice_windows,
             recordings_share: slice_windows.map(|_| rules.recordings_share),

@@ -5,9 +5,12 @@ use super::scenario::{Ask, Scenario};
 use super::settings::Settings;
 use super::tally::Tally;
 use crate::control::{Lane, Op};
-use crate::engine::scheduler::{Charge, Former, Item, ItemId, Micros, Rounds, Slice};
+use crate::engine::scheduler::{Adaptive, Charge, FlushReason, Former, Item, ItemId, Micros, Rounds, Slice};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+/// The operations that are batched.
+const OPS: [Op; 3] = [Op::Transcribe, Op::Embed, Op::Rerank];
 
 /// What happens at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,6 +66,8 @@ struct Flying {
     cost: u64,
     slice: Option<Slice>,
     charge: Charge,
+    why: FlushReason,
+    cap: u64,
     /// Since when it is on the device.
     since: Option<Micros>,
     ends: Micros,
@@ -87,6 +92,8 @@ struct Simulation<'a> {
     senders: Vec<Vec<Sender>>,
     requests: Vec<Request>,
     formers: Vec<(Op, Former)>,
+    /// What decides the formers' windows and cost caps, one each.
+    adaptive: BTreeMap<Op, Adaptive>,
     rounds: Rounds,
     /// The first is on the device, the others wait for it.
     flying: VecDeque<Flying>,
@@ -104,7 +111,8 @@ impl<'a> Simulation<'a> {
             scheduled: 0,
             senders: Vec::new(),
             requests: Vec::new(),
-            formers: [Op::Transcribe, Op::Embed, Op::Rerank].map(|op| (op, settings.former(op))).into(),
+            formers: OPS.map(|op| (op, settings.former(op))).into(),
+            adaptive: OPS.into_iter().filter_map(|op| Some((op, settings.adaptive()?))).collect(),
             rounds: Rounds::default(),
             flying: VecDeque::new(),
             batches: 0,
@@ -277,6 +285,8 @@ impl<'a> Simulation<'a> {
                 cost: formed.cost,
                 slice: formed.slice,
                 charge: formed.charge,
+                why: formed.why,
+                cap: formed.cap,
                 since: None,
                 ends: self.now,
                 version: 0,
@@ -308,6 +318,23 @@ impl<'a> Simulation<'a> {
         self.schedule(at, event);
     }
 
+    /// As the engine's dispatcher: the controller hears of the batch, and the former of what it decides.
+    fn adapt(&mut self, batch: &Flying, took: Micros, answered: &[Micros]) {
+        let Some(adaptive) = self.adaptive.get_mut(&batch.op) else { return };
+        adaptive.inferred(took);
+        adaptive.filled(batch.cost, batch.cap);
+        answered.iter().for_each(|latency| adaptive.answered(*latency));
+        if batch.why == FlushReason::Drain {
+            return;
+        }
+        let moves = adaptive.completed(self.now, Some(batch.items.len()));
+        self.tally.moved(&moves);
+        if let Some((_, former)) = self.formers.iter_mut().find(|(op, _)| *op == batch.op) {
+            // The window and the cost cap alone are its own: the others pass through.
+            former.set_caps(adaptive.caps(*former.caps()));
+        }
+    }
+
     /// Tells the former that its batch has run; a recording that is not at its end and still wanted goes back.
     fn settle(&mut self, batch: &Flying, took: Micros) {
         let Some((_, former)) = self.formers.iter_mut().find(|(op, _)| *op == batch.op) else { return };
@@ -328,6 +355,7 @@ impl<'a> Simulation<'a> {
         self.rounds.ran(self.now);
         self.tally.ran(batch.lane, since, self.now);
         self.settle(&batch, self.now - since);
+        let mut answered = Vec::with_capacity(batch.items.len());
         for item in &batch.items {
             let request = &mut self.requests[item.id.0 as usize];
             if request.ended.is_some() {
@@ -337,9 +365,11 @@ impl<'a> Simulation<'a> {
                 continue;
             }
             request.ended = Some((self.now, End::Served));
-            let Request { source, sender, n, .. } = *request;
+            let Request { source, sender, n, submitted, .. } = *request;
+            answered.push(self.now - submitted);
             self.after_end(source, sender, n);
         }
+        self.adapt(&batch, self.now - since, &answered);
         if !self.flying.is_empty() {
             self.start();
         }

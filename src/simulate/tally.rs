@@ -2,7 +2,7 @@
 
 use super::run::{End, Request};
 use crate::control::{Lane, Op};
-use crate::engine::scheduler::{Formed, Micros};
+use crate::engine::scheduler::{CapMove, Formed, Micros};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Times that requests waited, with those that still wait: without them starvation is invisible.
@@ -44,6 +44,8 @@ pub(super) struct Tally {
     warm_up: Micros,
     pub now: Micros,
     pub turns: u64,
+    /// What the controllers moved; not what they held.
+    pub moves: Vec<CapMove>,
     pub work: BTreeMap<Lane, LaneWork>,
     pub lanes: BTreeMap<Lane, Fates>,
     /// By source.
@@ -54,7 +56,7 @@ pub(super) struct Tally {
 impl Tally {
     pub fn new(warm_up: Micros) -> Tally {
         let (work, lanes, sources) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Tally { warm_up, now: Micros::ZERO, turns: 0, work, lanes, sources, batches: 0 }
+        Tally { warm_up, now: Micros::ZERO, turns: 0, moves: Vec::new(), work, lanes, sources, batches: 0 }
     }
 
     pub fn batches_run(&self) -> u64 {
@@ -63,6 +65,10 @@ impl Tally {
 
     pub fn formed(&mut self, formed: &Formed) {
         self.turns = self.turns.max(formed.turn.unwrap_or(0));
+    }
+
+    pub fn moved(&mut self, moves: &[CapMove]) {
+        self.moves.extend(moves.iter().filter(|made| !made.cause.holds()));
     }
 
     pub fn ran(&mut self, lane: Lane, since: Micros, now: Micros) {

@@ -4,8 +4,8 @@ use super::fit::{Fit, Measured};
 use super::report::Waits;
 use super::scenario::{Recorded, Scenario, Source};
 use super::service::Service;
-use crate::control::arrivals::{Arrival, Arrivals};
-use crate::control::snapshot::{Caps, Outcome};
+use crate::control::arrivals::{Arrival, Arrivals, RecordedQueue};
+use crate::control::snapshot::Outcome;
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::Micros;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct Trace {
     pub service: Service,
     pub fits: Vec<Fit>,
     /// The engine's settings at the end of the recording.
-    pub caps: Option<Caps>,
+    pub queue: Option<RecordedQueue>,
     /// How long the recorded requests waited.
     pub waits: BTreeMap<Lane, RecordedWaits>,
 }
@@ -83,7 +83,7 @@ impl Trace {
             arrivals: own.iter().map(|arrival| recorded(arrival)).collect(),
             service,
             fits,
-            caps: document.queues.iter().find(|queue| queue.model == model).map(|queue| queue.caps.clone()),
+            queue: document.queues.iter().find(|queue| queue.model == model).cloned(),
             waits: waits(&own),
             model,
         })

@@ -7,8 +7,9 @@ mod trace;
 use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::print::{Cell, Column, Table, Tone};
+use crate::control::ExitCode;
 use crate::profile::{self, Env, ProfileKind, WorkloadOverrides, load_workload};
-use crate::simulate;
+use crate::simulate::{self, SettingsFault};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ pub fn run(context: &Context, args: &SimulateArgs) -> CliResult {
         None => {
             let loaded = load_workload(&args.load, &Env::from_process(), &args.overrides())?;
             loaded.warnings.iter().for_each(|warning| context.out.warn(warning));
-            simulate::simulate(&loaded.value)
+            simulate::simulate(&loaded.value)?
         }
     };
     if let Some(path) = &args.export {
@@ -116,6 +117,13 @@ fn list(context: &Context) -> CliResult {
         }
         table.write(out, style)
     })
+}
+
+/// Settings that contradict each other are refused like any bad value of a load.
+impl From<SettingsFault> for CliError {
+    fn from(fault: SettingsFault) -> CliError {
+        CliError::new(ExitCode::Refused, fault.to_string())
+    }
 }
 
 /// A report's file could not be written because of what it is.

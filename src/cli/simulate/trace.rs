@@ -4,10 +4,10 @@ use super::SimulateArgs;
 use crate::cli::error::{CliError, CliResult};
 use crate::cli::print::text::{known, millis};
 use crate::cli::print::{Cell, Column, Out, Table, Tone};
-use crate::control::snapshot::Caps;
+use crate::control::arrivals::RecordedQueue;
 use crate::control::{Arrivals, ExitCode};
-use crate::profile::{LaneService, WorkloadOverrides, workload_of_values};
-use crate::simulate::{self, Compared, Report, Service, Settings, Trace};
+use crate::profile::{Workload, WorkloadOverrides, workload_of_values};
+use crate::simulate::{self, Compared, Report, Service, Settings, SettingsFault, Trace};
 use std::path::Path;
 
 /// What the first run of a replay is called: the settings in effect when the arrivals were recorded.
@@ -17,10 +17,10 @@ const AS_RECORDED: &str = "as recorded";
 pub fn replay(path: &Path, args: &SimulateArgs, out: &Out) -> CliResult<Report> {
     let trace = read(path, args.model.as_deref(), out)?;
     let name = path.display().to_string();
-    let values = trace.caps.as_ref().map(values_of).unwrap_or_default();
+    let values = trace.queue.as_ref().map(values_of).unwrap_or_default();
     let settings = |overrides: &WorkloadOverrides| workload_of_values(&name, &values, overrides);
     let recorded = settings(&WorkloadOverrides::default())?.value;
-    let mut runs: Vec<Settings> = recorded.settings.iter().map(Settings::of).collect();
+    let mut runs = settings_of(&recorded)?;
     runs.iter_mut().for_each(|run| run.name = AS_RECORDED.to_string());
     let overrides = args.overrides();
     let mut trace = trace;
@@ -28,17 +28,17 @@ pub fn replay(path: &Path, args: &SimulateArgs, out: &Out) -> CliResult<Report> 
         let mut named = values.clone();
         named.retain(|(key, _)| !key.starts_with("service."));
         let load = workload_of_values(&name, &named, &overrides)?.value;
-        trace.service = service(&load.clips, &load.recordings);
+        trace.service = Service::of_lanes(&load.clips, &load.recordings);
     }
     if overrides != WorkloadOverrides::default() {
-        let tried = settings(&overrides)?.value.settings;
-        runs.extend(tried.iter().map(Settings::of).map(|run| named(run, &overrides)));
+        let tried = settings_of(&settings(&overrides)?.value)?;
+        runs.extend(tried.into_iter().map(|run| named(run, &overrides)));
     }
     Ok(simulate::replay(&trace, &runs))
 }
 
-fn service(clips: &LaneService, recordings: &LaneService) -> Service {
-    Service::of_lanes(clips, recordings)
+fn settings_of(load: &Workload) -> CliResult<Vec<Settings>> {
+    Ok(load.settings.iter().map(Settings::of).collect::<Result<Vec<Settings>, SettingsFault>>()?)
 }
 
 /// A setting that is not varied is called after what was set.
@@ -64,8 +64,9 @@ fn read(path: &Path, model: Option<&str>, out: &Out) -> CliResult<Trace> {
 }
 
 /// The recorded settings, as the keys of a load.
-fn values_of(caps: &Caps) -> Vec<(&'static str, String)> {
-    vec![
+fn values_of(queue: &RecordedQueue) -> Vec<(&'static str, String)> {
+    let caps = &queue.caps;
+    let mut values = vec![
         // The engine that was measured stands in for it; this only says that there is one.
         ("service.clips.rate", "1".to_string()),
         ("max_batch_tokens", caps.max_batch_cost.to_string()),
@@ -73,7 +74,10 @@ fn values_of(caps: &Caps) -> Vec<(&'static str, String)> {
         ("wait_ms", caps.wait_ms.to_string()),
         ("coalesce_ms", caps.coalesce_ms.to_string()),
         ("depth", caps.depth.to_string()),
-    ]
+        ("long_form.slice_windows", queue.slice_windows.map_or_else(|| "whole".to_string(), |n| n.to_string())),
+    ];
+    values.extend(queue.recordings_share.map(|share| ("lanes.recordings.share", share.to_string())));
+    values
 }
 
 /// What was recorded against the first run.

@@ -23,6 +23,7 @@ mod plan;
 pub mod rounds;
 pub mod rules;
 pub mod service;
+pub mod setup;
 mod share;
 mod slab;
 #[cfg(test)]

@@ -4,7 +4,7 @@ mod published;
 mod replay;
 mod world;
 
-use super::{Report, simulate};
+use super::Report;
 use crate::profile::{Env, Workload, WorkloadOverrides, load_workload};
 
 /// A shipped load with some keys set.
@@ -15,5 +15,9 @@ fn load(name: &str, set: &[&str], clients: &[&str]) -> Workload {
 }
 
 fn run(name: &str, set: &[&str]) -> Report {
-    simulate(&load(name, set, &[]))
+    of(&load(name, set, &[]))
+}
+
+fn of(load: &Workload) -> Report {
+    super::simulate(load).unwrap_or_else(|e| panic!("{e}"))
 }

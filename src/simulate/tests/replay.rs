@@ -3,7 +3,7 @@
 use crate::control::arrivals::{Arrival, Arrivals, BatchRun, RecordedQueue, SCHEMA};
 use crate::control::snapshot::{Caps, Outcome};
 use crate::control::{Lane, Op};
-use crate::engine::scheduler::{BatchCaps, LaneRules, Micros};
+use crate::engine::scheduler::Micros;
 use crate::simulate::{Settings, Trace, TraceError, replay};
 
 fn caps() -> Caps {
@@ -48,7 +48,13 @@ fn document() -> Arrivals {
         at_ms: 0,
         span_ms: 20_000.0,
         complete: true,
-        queues: vec![RecordedQueue { model: "m".into(), op: Op::Transcribe, caps: caps() }],
+        queues: vec![RecordedQueue {
+            model: "m".into(),
+            op: Op::Transcribe,
+            caps: caps(),
+            slice_windows: None,
+            recordings_share: None,
+        }],
         arrivals: vec![arrival(1.0, 1.0, 3.0), arrival(0.0, 0.0, 2.0), arrival(1.0, 1.0, 3.0)],
         // Seven batches, so that two numbers can be fitted.
         batches: [(2.0, 1), (5.0, 2), (2.0, 1), (5.0, 2), (2.0, 1), (5.0, 2), (6.0, 3)]
@@ -57,9 +63,9 @@ fn document() -> Arrivals {
     }
 }
 
-fn settings() -> Settings {
-    let caps = BatchCaps { wait: Micros::ZERO, coalesce: Micros::ZERO, max_cost: 720_000, ..BatchCaps::default() };
-    Settings { name: "as recorded".into(), caps, rules: LaneRules::default(), depth: 1 }
+fn settings(set: &[&str]) -> Settings {
+    let all = [&["wait_ms=0", "coalesce_ms=0", "depth=1"], set].concat();
+    Settings::of(&super::load("mixed", &all, &[]).settings[0]).expect("sound settings")
 }
 
 #[test]
@@ -68,7 +74,7 @@ fn a_replay_under_the_recorded_settings_repeats_what_was_recorded() {
     assert_eq!((trace.model.as_str(), trace.span), ("m", Micros::from_secs(20)));
     let fit = &trace.fits[0];
     assert!(fit.median_error < 1e-6 && fit.batches == 7, "{fit:?}");
-    let report = replay(&trace, &[settings()]);
+    let report = replay(&trace, &[settings(&[])]);
     let run = report.runs[0].lane(Lane::Clips).expect("clips came");
     assert_eq!((run.requests.served, run.batches), (3, 2));
     let compared = report.recorded.expect("a replay compares");
@@ -82,12 +88,10 @@ fn a_replay_under_the_recorded_settings_repeats_what_was_recorded() {
 #[test]
 fn another_setting_and_another_engine_can_be_asked_about() {
     let mut trace = Trace::of(&document(), Some("m")).expect("a sound document");
-    let mut alone = settings();
-    alone.caps.max_requests = 1;
-    let report = replay(&trace, &[settings(), alone]);
+    let report = replay(&trace, &[settings(&[]), settings(&["max_batch_requests=1"])]);
     assert_eq!([report.runs[0].batches, report.runs[1].batches], [2, 3]);
     trace.service = crate::simulate::Service::default();
-    let faster = replay(&trace, &[settings()]);
+    let faster = replay(&trace, &[settings(&[])]);
     let error = faster.recorded.expect("a replay compares").lanes[0].error.done_p50;
     assert!(error.is_some_and(|error| error < -0.99), "an engine that needs no time: {error:?}");
 }
@@ -100,7 +104,7 @@ fn who_went_away_goes_away_again_and_who_still_waits_counts() {
     document.arrivals[0].queue_ms = 500.0;
     document.arrivals.push(Arrival { outcome: None, run_ms: None, queue_ms: 1_000.0, ..arrival(19.0, 0.0, 0.0) });
     let trace = Trace::of(&document, None).expect("a sound document");
-    let report = replay(&trace, &[settings()]);
+    let report = replay(&trace, &[settings(&[])]);
     let requests = &report.runs[0].lane(Lane::Clips).expect("clips came").requests;
     assert_eq!((requests.served, requests.timeouts, requests.pending), (2, 1, 1));
     assert_eq!(report.recorded.map(|r| (r.lanes[0].requests, r.lanes[0].served)), Some((4, 2)));

@@ -1,8 +1,8 @@
 //! The world around the scheduler: clients, the device, and what is counted.
 
-use super::{load, run};
+use super::{load, of, run};
 use crate::control::Lane;
-use crate::simulate::{LaneReport, Report, RunReport, simulate};
+use crate::simulate::{LaneReport, Report, RunReport, Settings, simulate};
 use proptest::prelude::*;
 
 /// A service of 1 s per batch and 1 s of audio per millisecond: times are counted in batches.
@@ -17,7 +17,7 @@ const SLOW: [&str; 6] = [
 
 fn slow(set: &[&str], clients: &[&str]) -> RunReport {
     let all: Vec<&str> = SLOW.iter().chain(set).copied().collect();
-    simulate(&load("mixed", &all, clients)).runs.remove(0)
+    of(&load("mixed", &all, clients)).runs.remove(0)
 }
 
 fn clips(run: &RunReport) -> &LaneReport {
@@ -38,7 +38,7 @@ fn settings_are_compared_on_the_same_requests() {
     let first = |report: &Report| report.runs[0].lane(Lane::Recordings).map(|l| l.requests.done.p50_ms);
     assert_ne!(first(&wide), first(&narrow), "the setting matters");
     // The clients' streams are their own: as many requests of the same lengths come, whatever is answered when.
-    let mix = |set: &[&str]| simulate(&load("mixed", set, &["calls=3/sx5..15"])).runs.remove(0);
+    let mix = |set: &[&str]| of(&load("mixed", set, &["calls=3/sx5..15"])).runs.remove(0);
     let (one, other) = (mix(&["duration_s=5m"]), mix(&["duration_s=5m", "max_batch_requests=1"]));
     assert_eq!(clips(&one).requests.submitted, clips(&other).requests.submitted);
 }
@@ -127,6 +127,27 @@ fn texts_are_batched_by_tokens() {
     assert_eq!(clips(&run).requests.rate.map(|rate| (rate.unit, rate.per_s)), Some(("tokens", 50.0)));
 }
 
+#[test]
+fn the_controller_moves_the_caps_and_says_so() {
+    let set = ["duration_s=10m", "adaptive.mode=pi", "max_batch_tokens=40000", "adaptive.target_ms=500"];
+    let report = of(&load("mixed", &set, &["clips=16x5..15"]));
+    let run = &report.runs[0];
+    assert_eq!(run.settings.adaptive, "pi");
+    let lowered =
+        run.cap_moves.iter().find(|made| made.knob == "max_batch_cost").expect("full batches miss the target");
+    assert!(lowered.to < lowered.from && lowered.cause == "headroom", "{lowered:?}");
+    let off = of(&load("mixed", &set[..1], &["clips=16x5..15"]));
+    assert!(off.runs[0].cap_moves.is_empty() && off.runs[0].settings.adaptive == "off");
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let upside_down = load("mixed", &["adaptive.min_cost=9000", "adaptive.max_cost=8000"], &[]);
+    let said = simulate(&upside_down).expect_err("no range").to_string();
+    assert!(said.contains("9000") && said.contains("8000") && said.contains("whole recordings"), "{said}");
+    assert!(Settings::of(&load("mixed", &[], &[]).settings[0]).is_ok());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
@@ -151,7 +172,7 @@ proptest! {
         set.extend(timeout.map(|s| format!("clients.a.timeout_s={s}")));
         let set: Vec<&str> = set.iter().map(String::as_str).collect();
         let clients = [format!("a={many}x1..{long}"), format!("b=0.2/sxlognormal {long} 0.9")];
-        let report = simulate(&load("mixed", &set, &clients.each_ref().map(String::as_str)));
+        let report = of(&load("mixed", &set, &clients.each_ref().map(String::as_str)));
         let run = &report.runs[0];
         for class in &run.classes {
             let r = &class.requests;

@@ -6,12 +6,12 @@ use super::{Report, Retune};
 use crate::control::{Fault, Lane, Op};
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
+use crate::engine::scheduler::setup::{controller_settings, cost_layers, slice_windows};
 use crate::engine::scheduler::{
-    AUDIO_HARD_CAP_MS, Adaptive, Arrivals, BatchCaps, CapMove, ControllerMode, ControllerSettings, CostLayers,
-    FlushReason, Formed, Former, Item, ItemId, Knob, LaneRules, Layered, Micros, MoveCause, Outlook, Running,
-    ServiceFit, Slice, SliceWindows, TurnKind, TurnView, forecast,
+    AUDIO_HARD_CAP_MS, Adaptive, Arrivals, BatchCaps, CapMove, CostLayers, FlushReason, Formed, Former, Item, ItemId,
+    Knob, LaneRules, Layered, Micros, MoveCause, Outlook, Running, ServiceFit, Slice, TurnKind, TurnView, forecast,
 };
-use crate::profile::{AdaptiveMode, Bound, ModelProfile};
+use crate::profile::ModelProfile;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,7 +65,7 @@ impl Queue {
             let message = format!("model `{}`, {op}: {why}", profile.id);
             Fault::invalid("adaptive", message).hint("see `lanekeeper profile show` for where each value comes from")
         };
-        let settings = controller(profile);
+        let settings = controller_settings(&profile.adaptive, profile.wait_ms);
         settings.check().map_err(|e| refuse(e.to_string()))?;
         let adaptive = Adaptive::new(settings, layers(profile)).map_err(|e| refuse(e.to_string()))?;
         let base = caps(profile, op);
@@ -311,39 +311,8 @@ impl Queue {
 
 /// The layers of the cost cap, by the model's profile. No model here reports a budget of its own.
 fn layers(profile: &ModelProfile) -> CostLayers {
-    let bound = |bound: &Option<Bound>| bound.as_ref().map(|b| Layered::set(b.value, b.origin.clone()));
-    let a = &profile.adaptive;
-    CostLayers::new(profile.max_batch_tokens.map(|value| Layered::set(value, profile.budget_origin.clone()))).within(
-        bound(&a.min_cost),
-        bound(&a.initial_cost),
-        bound(&a.max_cost),
-    )
-}
-
-/// The controller's constants, by the model's profile.
-fn controller(profile: &ModelProfile) -> ControllerSettings {
-    let a = &profile.adaptive;
-    ControllerSettings {
-        mode: match a.mode {
-            AdaptiveMode::Off => ControllerMode::Off,
-            AdaptiveMode::Pi => ControllerMode::Pi,
-        },
-        freeze: a.freeze,
-        initial_wait_ms: a.initial_wait_ms.unwrap_or(profile.wait_ms),
-        min_wait_ms: a.min_wait_ms,
-        max_wait_ms: a.max_wait_ms,
-        target_ms: a.target_ms,
-        calibration: a.calibration,
-        min_target_ms: a.min_target_ms,
-        max_target_ms: a.max_target_ms,
-        gain: a.gain,
-        integral_gain: a.integral_gain,
-        integral_limit: a.integral_limit,
-        cost_gain_ratio: a.cost_gain_ratio,
-        fill_threshold: a.fill_threshold,
-        starved_after: a.starved_after,
-        ..ControllerSettings::default()
-    }
+    let set = profile.max_batch_tokens.map(|value| Layered::set(value, profile.budget_origin.clone()));
+    cost_layers(set, &profile.adaptive)
 }
 
 /// What bounds the batches of an operation beside window and cost cap, by its model's profile.
@@ -360,9 +329,8 @@ fn caps(profile: &ModelProfile, op: Op) -> BatchCaps {
 
 /// The rules between the lanes, by the model's profile.
 fn rules(profile: &ModelProfile) -> LaneRules {
-    let windows = profile.slice_windows.and_then(|n| SliceWindows::windows(u32::try_from(n).unwrap_or(u32::MAX)));
     LaneRules {
-        slice_windows: windows.unwrap_or(SliceWindows::Whole),
+        slice_windows: slice_windows(profile.slice_windows),
         recordings_share: profile.recordings_share,
         keep_owed: profile.keep_owed,
         ..LaneRules::default()

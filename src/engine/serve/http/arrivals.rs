@@ -1,7 +1,7 @@
 //! `/control/v1/arrivals`: what arrived lately, for `record` and for whoever wants to replay it.
 
 use crate::control::arrivals::{Arrivals, RecordedQueue, SCHEMA};
-use crate::control::{ErrorKind, Fault};
+use crate::control::{ErrorKind, Fault, Lane};
 use crate::engine::scheduler::Micros;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::{Failure, clip};
@@ -66,7 +66,13 @@ fn take(app: &App, wanted: &Wanted) -> Result<Arrivals, Fault> {
     }
     let (span, recording) = app.engine.arrivals(wanted.last, model);
     let queues = snapshot.models.iter().filter(|m| model.is_none_or(|name| m.id == name)).flat_map(|m| {
-        m.queues.iter().map(|queue| RecordedQueue { model: m.id.clone(), op: queue.op, caps: queue.caps.clone() })
+        m.queues.iter().map(|queue| RecordedQueue {
+            model: m.id.clone(),
+            op: queue.op,
+            caps: queue.caps.clone(),
+            slice_windows: queue.slice_windows,
+            recordings_share: queue.lanes.iter().find(|l| l.lane == Lane::Recordings).and_then(|l| l.share),
+        })
     });
     Ok(Arrivals {
         schema: SCHEMA.to_string(),
