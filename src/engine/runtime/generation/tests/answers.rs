@@ -258,7 +258,9 @@ async fn the_view_shows_slots_and_counts() {
 #[tokio::test]
 async fn a_reader_that_takes_nothing_is_given_up_and_still_told() {
     let bench = Bench::with(SETTINGS, Box::new(NoDrafts), 0.0).await;
-    let answer = collect(bench.submit(job(&[2], 100)).expect("admitted")).await;
+    let ticket = bench.submit(job(&[2], 100)).expect("admitted");
+    bench.quiet().await;
+    let answer = collect(ticket).await;
     let fault = answer.end.expect("a last event").expect_err("a fault");
     assert_eq!(fault.kind, ErrorKind::Cancelled);
     assert!(fault.message.contains("took nothing"), "{fault}");

@@ -90,3 +90,33 @@ async fn kept_tokens_go_when_somebody_needs_the_room() {
     let answer = bench.run(job(&[60; 20], 2)).await;
     assert!(answer.cached >= 10, "{}", answer.cached);
 }
+
+#[tokio::test]
+async fn who_lost_a_slot_is_first_in_line_for_the_next() {
+    let tight = GenerationSettings { kv_tokens: 40, kv_reserve: 4, prefix_cache: false, ..SETTINGS };
+    let bench = Bench::gated(tight).await;
+    let [oldest, loser, last] = [(8, 28), (7, 28), (6, 4)]
+        .map(|(n, max)| bench.submit(job(&[20 + n; 8][..n as usize], max)).expect("admitted"));
+    bench.gate.open();
+    for (ticket, (n, max)) in [(oldest, (8, 28)), (loser, (7, 28)), (last, (6, 4))] {
+        assert_eq!(collect(ticket).await.tokens, expected(&vec![20 + n; n as usize], max).0);
+    }
+    let rows = bench.passes().into_iter().flatten().collect::<Vec<_>>();
+    let begins = |n: usize| rows.iter().enumerate().filter(move |(_, r)| (r.1, r.2) == (0, n)).map(|(i, _)| i);
+    // Its prompt and answer are longer than a chunk by now, as the oldest's prompt was.
+    let again = begins(8).nth(1).expect("the loser is read again");
+    assert!(begins(6).all(|last| last > again), "the last one overtook it: {rows:?}");
+}
+
+#[tokio::test]
+async fn what_is_reserved_keeps_the_next_one_waiting_instead_of_giving_way() {
+    let careful = GenerationSettings { kv_tokens: 40, kv_reserve: 20, ..SETTINGS };
+    let bench = Bench::gated(careful).await;
+    let tickets: Vec<_> = (0..2).map(|i| bench.submit(job(&[30 + i; 8], 30)).expect("admitted")).collect();
+    bench.gate.open();
+    for ticket in tickets {
+        assert_eq!(collect(ticket).await.tokens.len(), 30);
+    }
+    assert!(bench.passes().iter().all(|p| p.len() == 1), "one after the other");
+    assert_eq!(bench.shown(|g| g.slots_used == 0).await.preemptions, 0);
+}

@@ -157,3 +157,14 @@ async fn a_rewind_that_fails_means_reading_again_and_nothing_else() {
     let again = bench.passes().iter().skip(1).flatten().filter(|(_, start, _)| *start == 0).count();
     assert_eq!(again, 2, "read again from the start, twice");
 }
+
+#[tokio::test]
+async fn penalties_see_what_was_committed_and_nothing_that_was_drafted() {
+    let bench = Bench::drafting(SETTINGS, Oracle::new(4, 2)).await;
+    let mut asked = job(&[2, 3], 40);
+    asked.sampling.presence_penalty = 100.0;
+    let mut tokens = bench.run(asked).await.tokens;
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 40, "no token comes twice");
+}
