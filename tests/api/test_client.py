@@ -48,7 +48,10 @@ def test_chat(client):
         )
     )
     text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
-    assert text == answer.choices[0].message.content and chunks[-1].usage == answer.usage
+    assert text == answer.choices[0].message.content
+    # The second finds its prompt in the cache; what is counted is the same.
+    counted = ("prompt_tokens", "completion_tokens", "total_tokens")
+    assert [getattr(chunks[-1].usage, n) for n in counted] == [getattr(answer.usage, n) for n in counted]
 
 
 def test_completions(client):

@@ -65,8 +65,11 @@ struct LaneTime {
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Share {
-    /// See the head of this file; µs.
-    balance: f64,
+    /// The balance of what has run (see the head of this file), in µs.
+    settled: f64,
+    /// What the batches that are out were charged with, on the same scale. Kept apart: an idle lane's savings are bounded by
+    /// what was measured, and an estimate that is far off is gone without a trace when its batch has run.
+    charged: f64,
     epoch: u64,
     clips: LaneTime,
     recordings: LaneTime,
@@ -100,13 +103,17 @@ impl Share {
 
     /// Begins anew with both lanes level. Estimates and totals stay.
     pub fn reset(&mut self) {
-        self.balance = 0.0;
+        (self.settled, self.charged) = (0.0, 0.0);
         self.epoch += 1;
+    }
+
+    fn balance(&self) -> f64 {
+        self.settled + self.charged
     }
 
     /// The lane whose turn it is by its share; `None` when they are level.
     pub fn behind(&self, share: f64) -> Option<Lane> {
-        match self.balance {
+        match self.balance() {
             _ if share <= 0.0 => Some(Lane::Clips),
             _ if share >= 1.0 => Some(Lane::Recordings),
             b if b > LEVEL => Some(Lane::Clips),
@@ -124,18 +131,19 @@ impl Share {
         self.lane(lane).per_cost.or(other).map_or(Micros::ZERO, |per| Micros((per * cost as f64) as u64))
     }
 
-    fn add(&mut self, lane: Lane, policy: Policy, us: f64) {
-        let Policy::Slices { share, .. } = policy else { return };
-        self.balance += match lane {
-            Lane::Recordings => (1.0 - share) * us,
-            Lane::Clips => -share * us,
-        };
+    /// What time of a lane is on the scale of the balance.
+    fn signed(lane: Lane, policy: Policy, us: f64) -> f64 {
+        match (policy, lane) {
+            (Policy::Whole, _) => 0.0,
+            (Policy::Slices { share, .. }, Lane::Recordings) => (1.0 - share) * us,
+            (Policy::Slices { share, .. }, Lane::Clips) => -share * us,
+        }
     }
 
     /// A batch is dispatched. `turn`: one number for all batches of a turn.
     pub fn charge(&mut self, lane: Lane, cost: u64, turn: u64, slice: bool, policy: Policy) -> Charge {
         let estimate = self.estimate(lane, cost);
-        self.add(lane, policy, estimate.0 as f64);
+        self.charged += Share::signed(lane, policy, estimate.0 as f64);
         self.lane_mut(lane).out += 1;
         self.slices_out += usize::from(slice);
         Charge { lane, cost, estimate, slice, turn, epoch: self.epoch }
@@ -146,7 +154,8 @@ impl Share {
         let Charge { lane, cost, estimate, slice, turn, epoch } = charge;
         // What was charged before the balance began anew is not in it.
         if epoch == self.epoch {
-            self.add(lane, policy, took.0 as f64 - estimate.0 as f64);
+            self.charged -= Share::signed(lane, policy, estimate.0 as f64);
+            self.settled += Share::signed(lane, policy, took.0 as f64);
         }
         self.slices_out = self.slices_out.saturating_sub(usize::from(slice));
         let time = self.lane_mut(lane);
@@ -168,16 +177,16 @@ impl Share {
     pub fn bound_idle(&mut self, lane: Lane, policy: Policy) {
         let Policy::Slices { share, .. } = policy else { return };
         let one = self.lane(lane).turn.map_or(0.0, |(_, us)| us);
-        self.balance = match lane {
-            Lane::Recordings => self.balance.max(-(1.0 - share) * one),
-            Lane::Clips => self.balance.min(share * one),
+        self.settled = match lane {
+            Lane::Recordings => self.settled.max(-(1.0 - share) * one),
+            Lane::Clips => self.settled.min(share * one),
         };
     }
 
     pub fn view(&self, set: f64, policy: Policy) -> ShareView {
         let behind = match policy {
             Policy::Whole => None,
-            Policy::Slices { share, .. } => match self.balance {
+            Policy::Slices { share, .. } => match self.balance() {
                 b if b > LEVEL && share > 0.0 => Some((Lane::Clips, Micros((b / share) as u64))),
                 b if b < -LEVEL && share < 1.0 => Some((Lane::Recordings, Micros((-b / (1.0 - share)) as u64))),
                 _ => None,

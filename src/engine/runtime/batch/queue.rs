@@ -253,6 +253,13 @@ impl Queue {
         (n > 1).then(|| Arrivals { every: Micros((now - first).0 / n), cost: costs / n })
     }
 
+    /// The turn to show: of clips, until its last batch has run; else the one of a recording that runs.
+    fn turn(&self, inflight: &[InflightView]) -> Option<TurnView> {
+        let runs = |turn: &&TurnView| inflight.iter().any(|batch| batch.turn == Some(turn.number));
+        let of_clips = self.former.turn().or_else(|| self.turn.as_ref().filter(runs).cloned());
+        of_clips.or_else(|| self.former.recording_turn())
+    }
+
     /// Where the cost cap comes from: the layer that sets it, or what moved it last.
     fn source(&self) -> &'static str {
         let moved = self.adaptive.view().moves.into_iter().rev().find(|m| m.knob == Knob::Cost && !m.cause.holds());
@@ -295,10 +302,7 @@ impl Queue {
                 (self.clips.service(), self.clips.window()),
                 (self.recordings.service(), self.recordings.window()),
             ],
-            turn: self.former.turn().or_else(|| {
-                let runs = |turn: &&TurnView| inflight.iter().any(|batch| batch.turn == Some(turn.number));
-                self.turn.as_ref().filter(runs).cloned()
-            }),
+            turn: self.turn(&inflight),
             owed_total: owed.len(),
             owed: owed.into_iter().take(OWED).map(OwedView::from).collect(),
             preview: self.former.preview(now),

@@ -265,3 +265,24 @@ fn a_recording_in_the_middle_of_its_slices_is_about() {
     assert_eq!(former.explain(ItemId(12), Micros(6)).expect("pending").turns_left, Some(1));
     slice_ran(&mut former, &slice, 100);
 }
+
+#[test]
+fn an_estimate_that_is_far_off_leaves_no_trace_when_its_batch_has_run() {
+    let mut former = sliced(720_000, 1, 0.5);
+    // Short clips are dear for their length: by their rate a window would take a hundred times what it does.
+    for id in 1..=3 {
+        former.push(clip(id, 1_000, id * 1_000_000));
+        let formed = next(&mut former, id * 1_000_000 + 20_000);
+        former.ran(formed.charge, Micros(500_000));
+    }
+    former.push(recording(10, 120_000, 5_000_000));
+    let slice = next(&mut former, 5_020_000);
+    // It comes while the slice is out and the lane of clips is idle: what that saves is bounded just then.
+    former.push(clip(11, 1_000, 5_100_000));
+    slice_ran(&mut former, &slice, 600_000);
+    let formed = next(&mut former, 5_700_000);
+    assert_eq!((ids(&formed), formed.because), (vec![11], LaneWhy::BehindShare));
+    former.ran(formed.charge, Micros(500_000));
+    former.push(clip(12, 1_000, 6_300_000));
+    assert_eq!(ids(&next(&mut former, 6_320_000)), vec![12], "500 ms of clips are less than 600 ms of recordings");
+}
