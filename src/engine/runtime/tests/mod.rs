@@ -129,7 +129,13 @@ fn queue(engine: &Engine, model: &str, op: Op) -> Queue {
     model.queues.iter().find(|q| q.op == op).expect("has the operation").clone()
 }
 
+/// A request as it is shown. A snapshot may be a moment older than the request.
 fn request(engine: &Engine, id: RequestId) -> Request {
     let name = id.to_string();
-    engine.snapshot().requests.shown.iter().find(|r| r.id == name).expect("is remembered").clone()
+    let mut shown = None;
+    until("the request is shown", || {
+        shown = engine.snapshot().requests.shown.iter().find(|r| r.id == name).cloned();
+        shown.is_some()
+    });
+    shown.expect("it was waited for")
 }
