@@ -363,7 +363,9 @@ mod tests {
         let cost = |rows: usize| 1_000 * rows as u64;
         let (mut plainly, mut took) = (0, 0);
         for pass in 0..2_000usize {
-            let offers: Vec<_> = (0..4).map(|i| offer(1 + (pass * 7 + i * 3) % 8, 0.01)).collect();
+            // From 1 to 32 proposed tokens over four sequences, in no order.
+            let wanted = 1 + pass * 5 % 32;
+            let offers: Vec<_> = (0..4).map(|i| offer(wanted.saturating_sub(i * 8).min(8), 0.01)).collect();
             let allotment = gate.allot(&offers);
             let rows = 4 + allotment.widths.iter().sum::<usize>();
             plainly += cost(4);
