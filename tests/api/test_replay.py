@@ -46,9 +46,12 @@ def test_recorded_arrivals_are_replayed(own_engine):
         assert compared["fits"][0]["batches"] > 0 and compared["fits"][0]["median_error"] < 1.0
         as_recorded, one_by_one = report["runs"]
         assert as_recorded["settings"]["name"] == "as recorded"
-        served = [run["lanes"][0]["served"] for run in report["runs"]]
-        assert served == [requests, requests]
-        assert one_by_one["batches"] == requests >= as_recorded["batches"]
+        lanes = [run["lanes"][0] for run in report["runs"]]
+        assert lanes[0]["served"] == requests
+        # One by one it may not be done when the recording ends: what waits still is counted as such.
+        assert lanes[1]["served"] + lanes[1]["pending"] == requests and lanes[1]["served"] > 0
+        assert lanes[1]["served"] <= one_by_one["batches"] <= requests
+        assert one_by_one["batches"] / lanes[1]["served"] >= as_recorded["batches"] / requests
         # As fast as the recorded engine, within what a shared machine does to single batches.
         assert abs(compared["lanes"][0]["error"]["done_p50"]) < 1.0, compared
     table = engine.cli("simulate", "--trace", str(file), "--model", SPEECH_MODEL).stdout.decode()
