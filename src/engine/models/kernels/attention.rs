@@ -282,7 +282,7 @@ impl Block<'_> {
             };
             // SAFETY: `queries` has `count` rows of d, `keys` d rows of 16, and `scores` rows of `tiles · 16` values.
             unsafe {
-                micro::block::<S>(
+                micro::block::<S, f32>(
                     count,
                     d,
                     Strided { start: queries.as_ptr(), step: d },
@@ -309,7 +309,7 @@ impl Block<'_> {
                 // SAFETY: every query sees at least first + n positions, all scored; values of all of them lie inside
                 // `from` by the assertion above; `sums` has `dims` values for each query.
                 unsafe {
-                    micro::block::<S>(
+                    micro::block::<S, f32>(
                         count,
                         n,
                         Strided { start: scores.as_ptr().add(first), step: row },
@@ -328,7 +328,7 @@ impl Block<'_> {
                 }
                 // SAFETY: as above, for one query and the positions shortest..seen.
                 unsafe {
-                    micro::block::<S>(
+                    micro::block::<S, f32>(
                         1,
                         seen - shortest,
                         Strided { start: scores.as_ptr().add(r * row + shortest), step: row },

@@ -5,7 +5,7 @@
 //! and for float weights. Quantised products have the same bits on every instruction set too.
 
 use super::activations::{BlockInfo, Quantized};
-use super::micro::{self, Strided};
+use super::micro::{self, Element, Strided};
 use super::packed::{Body, Line, Packed};
 use super::pool::Parts;
 use super::simd::{BLOCK, BYTES4, BYTES8, Isa, Portable, Simd, TILE};
@@ -114,7 +114,8 @@ unsafe fn tiles_with<S: Simd>(task: &Task<'_>, tiles: Range<usize>) {
             // SAFETY: the caller's promise; `row + R` stays within the task's rows.
             unsafe {
                 row += match (&w.body, task.quantized) {
-                    (Body::Float { values }, _) => float_rows::<S>(task, values, tile, row, left.min(12)),
+                    (Body::Float { values }, _) => float_rows::<S, f32>(task, values, tile, row, left.min(12)),
+                    (Body::Half { values }, _) => float_rows::<S, u16>(task, values, tile, row, left.min(12)),
                     (_, None) => unreachable!("a quantised weight comes with quantised activations"),
                     // Whole tiles at a time, where a tile is two registers and the sums of all rows still fit.
                     (_, Some(q)) if S::LANES < TILE => match left {
@@ -230,7 +231,7 @@ unsafe fn block_rows<S: Simd, const R: usize, const V: usize>(
                     lane += V * S::LANES;
                 }
             }
-            Body::Float { .. } => unreachable!("float weights have their own kernel"),
+            Body::Float { .. } | Body::Half { .. } => unreachable!("float weights have their own kernel"),
         }
         put_tile(task, tile, row, &mut out);
     }
@@ -255,22 +256,29 @@ unsafe fn put_lanes<S: Simd, const R: usize, const V: usize>(
     }
 }
 
-/// `count` (at most 12) rows of one tile of float weights. Returns `count`.
+/// `count` (at most 12) rows of one tile of weights `W`, whose lines hold them by tile, column and lane. Returns `count`.
 ///
 /// # Safety
-/// The processor has `S`; rows `row..row + count` exist.
+/// The processor has `S`; rows `row..row + count` exist; any bits are a `W`.
 #[inline(always)]
-unsafe fn float_rows<S: Simd>(task: &Task<'_>, values: &[Line], tile: usize, row: usize, count: usize) -> usize {
+unsafe fn float_rows<S: Simd, W: Element>(
+    task: &Task<'_>,
+    values: &[Line],
+    tile: usize,
+    row: usize,
+    count: usize,
+) -> usize {
     let cols = task.w.cols;
     let x = task.x[row * cols..][..count * cols].as_ptr();
-    let values = values[tile * cols..][..cols].as_ptr().cast::<f32>();
+    assert!((tile + 1) * cols * TILE * size_of::<W>() <= size_of_val(values), "tile {tile} of {cols} columns");
+    let values = values.as_ptr().cast::<W>().wrapping_add(tile * cols * TILE);
     let mut out = [[0.0f32; TILE]; 12];
     let to = out[..count].as_mut_ptr().cast::<f32>();
-    // SAFETY: x has `count` rows of `cols` values, a line of 16 values per column lies at `values`, and `out` has 16
-    // for each of `count` rows.
+    // SAFETY: x has `count` rows of `cols` values, 16 values per column lie at `values` by the assertion above, and
+    // `out` has 16 for each of `count` rows.
     unsafe {
         let (x, w) = (Strided { start: x, step: cols }, Strided { start: values, step: TILE });
-        micro::block::<S>(count, cols, x, w, Strided { start: to, step: TILE }, false);
+        micro::block::<S, W>(count, cols, x, w, Strided { start: to, step: TILE }, false);
         put_tile(task, tile, row, &mut out[..count]);
     }
     count
@@ -305,6 +313,11 @@ mod tests {
 
     fn tensor(seed: u64, rows: usize, cols: usize) -> Tensor {
         Tensor::from_vec(noise(seed, rows * cols), (rows, cols), &Device::Cpu).unwrap()
+    }
+
+    /// The same, as half floats.
+    fn halves(seed: u64, rows: usize, cols: usize) -> Tensor {
+        tensor(seed, rows, cols).to_dtype(candle_core::DType::F16).unwrap()
     }
 
     fn bias(rows: usize) -> Tensor {
@@ -379,6 +392,30 @@ mod tests {
     }
 
     #[test]
+    fn half_floats_take_half_the_memory_and_give_the_same_bits() {
+        for compute in computes() {
+            for (rows, cols) in [(1, 1), (37, 50), (48, 384)] {
+                let half = Packed::from_floats(&halves(1, rows, cols), None, false).unwrap();
+                let full = Packed::widened(&half);
+                assert!(half.bytes() < full.bytes() * 6 / 10 + 128, "{} of {}", half.bytes(), full.bytes());
+                let x = noise(2, 20 * cols);
+                assert_eq!(matmul(&compute, &x, [&half])[0], matmul(&compute, &x, [&full])[0]);
+                // One value that is no half float, and all are held as they are.
+                let mut values = halves(1, rows, cols)
+                    .flatten_all()
+                    .unwrap()
+                    .to_dtype(candle_core::DType::F32)
+                    .unwrap()
+                    .to_vec1()
+                    .unwrap();
+                values[0] = 0.1f32;
+                let odd = Tensor::from_vec(values, (rows, cols), &Device::Cpu).unwrap();
+                assert_eq!(Packed::from_floats(&odd, None, false).unwrap().bytes(), full.bytes());
+            }
+        }
+    }
+
+    #[test]
     fn floats_rounded_to_8_bits_stay_close() {
         for compute in computes() {
             let w = tensor(1, 48, 384);
@@ -399,6 +436,7 @@ mod tests {
             Packed::from_blocks(&q4, None, false).unwrap(),
             Packed::from_floats(&tensor(1, rows, cols), None, true).unwrap(),
             Packed::from_floats(&tensor(1, rows, cols), None, false).unwrap(),
+            Packed::from_floats(&halves(1, rows, cols), None, false).unwrap(),
         ];
         let x = noise(3, 300 * cols);
         for isa in Isa::available() {

@@ -6,9 +6,10 @@
 //! | | GGUF Q4_K | its scales, products of two numbers, are rounded to half floats |
 //! | 8 bits, scale per 32 | GGUF Q8_0 | yes |
 //! | | GGUF Q2_K, Q3_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_1, Q8_K, and floats on request | the values are rounded to 8 bits |
-//! | f32 | floats | yes |
+//! | half floats | floats that all are half floats | yes |
+//! | f32 | other floats | yes |
 //!
-//! Rows whose length is not a multiple of 32 are held as f32. The last tile is padded with zeros.
+//! Rows whose length is not a multiple of 32 are held as floats. The last tile is padded with zeros.
 
 use super::simd::{BLOCK, BYTES4, BYTES8, TILE};
 use crate::engine::models::ModelError;
@@ -36,8 +37,12 @@ pub(super) enum Body {
         quants: Vec<Line>,
         scales: Vec<u16>,
     },
-    /// By tile, column, lane.
+    /// f32, by tile, column, lane.
     Float {
+        values: Vec<Line>,
+    },
+    /// Half floats in the same order: half the memory to go through for each row, and the products keep their bits.
+    Half {
         values: Vec<Line>,
     },
 }
@@ -53,7 +58,7 @@ fn lines(bytes: usize) -> Vec<Line> {
 }
 
 impl Packed {
-    /// Packs a GGUF tensor `[rows, cols]`. `int8`: plain floats inside are rounded to 8 bits, else kept as f32.
+    /// Packs a GGUF tensor `[rows, cols]`. `int8`: plain floats inside are rounded to 8 bits, else kept as they are.
     pub fn from_blocks(q: &QTensor, bias: Option<&Tensor>, int8: bool) -> Result<Packed, ModelError> {
         let (rows, cols) = q.shape().dims2()?;
         let body = match q.dtype() {
@@ -77,7 +82,7 @@ impl Packed {
         Self::with_bias(rows, cols, body, bias)
     }
 
-    /// Packs a float tensor `[rows, cols]` of any float type, as f32 or, with `int8`, rounded to 8 bits.
+    /// Packs a float tensor `[rows, cols]` of any float type, as it is or, with `int8`, rounded to 8 bits.
     pub fn from_floats(t: &Tensor, bias: Option<&Tensor>, int8: bool) -> Result<Packed, ModelError> {
         let (rows, cols) = t.dims2()?;
         let values = floats(t)?;
@@ -109,9 +114,22 @@ impl Packed {
     pub fn bytes(&self) -> u64 {
         let (quants, scales) = match &self.body {
             Body::Bits4 { quants, scales } | Body::Bits8 { quants, scales } => (quants.len(), scales.len()),
-            Body::Float { values } => (values.len(), 0),
+            Body::Float { values } | Body::Half { values } => (values.len(), 0),
         };
         (64 * quants + 2 * scales + 4 * self.bias.len()) as u64
+    }
+
+    /// The same weights, held as f32.
+    #[cfg(test)]
+    pub(super) fn widened(half: &Packed) -> Packed {
+        let Body::Half { values } = &half.body else { panic!("no half floats") };
+        let mut wide = lines(128 * values.len());
+        let all = values.iter().flat_map(|l| l.0.as_chunks::<2>().0);
+        for (i, bytes) in all.enumerate() {
+            wide[i / 16].0[4 * (i % 16)..][..4].copy_from_slice(&f16::from_ne_bytes(*bytes).to_f32().to_ne_bytes());
+        }
+        wide.truncate(half.tiles() * half.cols);
+        Packed { rows: half.rows, cols: half.cols, body: Body::Float { values: wide }, bias: half.bias.clone() }
     }
 
     pub(super) fn tiles(&self) -> usize {
@@ -120,7 +138,7 @@ impl Packed {
 
     /// Whether the product reads quantised activations.
     pub(super) fn quantized(&self) -> bool {
-        !matches!(self.body, Body::Float { .. })
+        !matches!(self.body, Body::Float { .. } | Body::Half { .. })
     }
 }
 
@@ -269,14 +287,27 @@ fn bits8(values: &[f32], rows: usize, cols: usize) -> Body {
     Body::Bits8 { quants: tiles.quants, scales: tiles.scales }
 }
 
+/// Floats as they are: as half floats where each of them is one.
 fn float(values: &[f32], rows: usize, cols: usize) -> Body {
-    let mut out = lines(rows.div_ceil(TILE) * cols * TILE * 4);
+    let half = |v: f32| f16::from_f32(v).to_f32().to_bits() == v.to_bits();
+    match values.iter().all(|v| half(*v)) {
+        true => Body::Half { values: by_column(values, rows, cols, |v| f16::from_f32(v).to_ne_bytes()) },
+        false => Body::Float { values: by_column(values, rows, cols, f32::to_ne_bytes) },
+    }
+}
+
+fn by_column<const BYTES: usize>(
+    values: &[f32],
+    rows: usize,
+    cols: usize,
+    bytes: impl Fn(f32) -> [u8; BYTES],
+) -> Vec<Line> {
+    let mut out = lines(rows.div_ceil(TILE) * cols * TILE * BYTES);
     for (row, values) in values.chunks_exact(cols.max(1)).enumerate() {
-        let (tile, lane) = (row / TILE, row % TILE);
         for (col, v) in values.iter().enumerate() {
-            // One column of a tile is one line.
-            out[tile * cols + col].0[4 * lane..4 * lane + 4].copy_from_slice(&v.to_ne_bytes());
+            let at = ((row / TILE * cols + col) * TILE + row % TILE) * BYTES;
+            out[at / 64].0[at % 64..][..BYTES].copy_from_slice(&bytes(*v));
         }
     }
-    Body::Float { values: out }
+    out
 }

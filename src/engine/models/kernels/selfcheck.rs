@@ -2,10 +2,10 @@
 
 use super::{Compute, Isa, Packed, Pool, matmul};
 use candle_core::quantized::{GgmlDType, QTensor};
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use std::sync::Arc;
 
-/// Compares small products in 4 and 8 bits, bit for bit, and in f32, within rounding.
+/// Compares small products in 4 and 8 bits, bit for bit, and in floats, within rounding.
 pub(super) fn agrees(isa: Isa) -> bool {
     isa == Isa::Portable || compare(isa).unwrap_or(false)
 }
@@ -22,6 +22,7 @@ fn compare(isa: Isa) -> candle_core::Result<bool> {
         Packed::from_blocks(&q4, None, false),
         Packed::from_floats(&w, None, true),
         Packed::from_floats(&w, None, false),
+        Packed::from_floats(&w.to_dtype(DType::F16)?, None, false),
     ];
     let pool = Arc::new(Pool::new(1));
     for (i, pack) in packs.into_iter().enumerate() {
