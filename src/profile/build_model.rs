@@ -35,7 +35,7 @@ pub(super) fn build(reader: &mut Reader<'_>) -> Option<(ModelProfile, Vec<Row>)>
         files,
         max_batch_tokens: reader.count("max_batch_tokens"),
         budget_origin: reader.origin("max_batch_tokens"),
-        max_batch_requests: reader.size("max_batch_requests"),
+        max_batch_requests: reader.count("max_batch_requests").and_then(|n| usize::try_from(n).ok()),
         wait_ms: reader.time("wait_ms").unwrap_or(0.0),
         coalesce_ms: reader.time("coalesce_ms").unwrap_or(0.0),
         coalesce_ratio: reader.number("coalesce_ratio").unwrap_or(0.5),

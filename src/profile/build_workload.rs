@@ -28,6 +28,8 @@ pub struct WorkloadOverrides {
 
 /// Batches in flight at once where a load says nothing: as on a GPU.
 const DEPTH: usize = 2;
+/// Requests in one batch of a load that does not say.
+const BATCH_REQUESTS: usize = 12;
 
 /// Most settings that one run tries: the product of what is varied grows fast.
 const MOST_SETTINGS: usize = 64;
@@ -374,7 +376,7 @@ fn scheduler_settings(reader: &mut Reader<'_>) -> Option<SchedulerSettings> {
     Some(SchedulerSettings {
         name: reader.text("name")?,
         max_batch_cost: reader.count("max_batch_tokens"),
-        max_batch_requests: reader.size("max_batch_requests"),
+        max_batch_requests: reader.count("max_batch_requests").map_or(BATCH_REQUESTS, |n| n as usize),
         wait_ms: reader.time("wait_ms")?,
         coalesce_ms: reader.time("coalesce_ms")?,
         coalesce_ratio: reader.number("coalesce_ratio")?,

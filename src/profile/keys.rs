@@ -150,7 +150,14 @@ pub const MODEL: &[Key] = &[
         "Cost budget of one batch: tokens for text, milliseconds of audio for speech. Default: the model's own, else \
          16384.",
     ),
-    key_of(BATCHED, "max_batch_requests", count(1, 4096), "12", "Most requests in one batch."),
+    key_of(
+        BATCHED,
+        "max_batch_requests",
+        count(1, 4096),
+        "",
+        "Most requests in one batch. Default: 12; for speech on a CPU 1, where a batch takes as long as its clips one by \
+         one and all of them would wait for its end.",
+    ),
     key_of(
         BATCHED,
         "wait_ms",

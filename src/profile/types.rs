@@ -121,7 +121,8 @@ pub struct ModelProfile {
     pub budget_origin: Origin,
     /// What adapts the batch window and the cost cap.
     pub adaptive: AdaptiveSettings,
-    pub max_batch_requests: usize,
+    /// Most requests in one batch; absent = by operation and device.
+    pub max_batch_requests: Option<usize>,
     /// The batch window: how long the first item may wait for company.
     pub wait_ms: f64,
     pub coalesce_ms: f64,

@@ -5,7 +5,8 @@ what runs by default, for a quiet machine:
 
 LANEKEEPER_TEST_RECORDING_S  length of the recording (65; 600 with LANEKEEPER_TEST_CLIPS=20 is the full form, which then
                              also compares with the times that each has alone)
-LANEKEEPER_TEST_CLIPS        clips sent after it, one a second (5)
+LANEKEEPER_TEST_CLIPS        clips sent after it (5)
+LANEKEEPER_TEST_CLIP_EVERY_S seconds between them (1)
 LANEKEEPER_TEST_MIXED_S      seconds of random mixed load (10; 1800 for the record)
 LANEKEEPER_TEST_REPORT       file that gets the figures, as JSON
 """
@@ -27,6 +28,7 @@ from test_cancel import open_transcription
 
 RECORDING_S = int(os.environ.get("LANEKEEPER_TEST_RECORDING_S", "65"))
 CLIPS = int(os.environ.get("LANEKEEPER_TEST_CLIPS", "5"))
+CLIP_EVERY_S = float(os.environ.get("LANEKEEPER_TEST_CLIP_EVERY_S", "1"))
 MIXED_S = int(os.environ.get("LANEKEEPER_TEST_MIXED_S", "10"))
 FULL = RECORDING_S >= 600
 SECOND = 32_000
@@ -139,6 +141,11 @@ def timed(call):
     return time.monotonic() - began, answer
 
 
+def own_time(answer) -> float:
+    """Queue and run of a request, in seconds: without its sending, which others' sending delays."""
+    return (float(answer.headers["x-queue-ms"]) + float(answer.headers["x-run-ms"])) / 1000
+
+
 def test_clips_do_not_wait_for_a_recording(own_engine, recording, short):
     """C01, and its whole kind: clips go between the windows of a recording, whose transcript stays what it was."""
     verbose = {"response_format": "verbose_json"}
@@ -159,17 +166,16 @@ def test_clips_do_not_wait_for_a_recording(own_engine, recording, short):
 
     engine = own_engine()
     solo_clip = min(timed(lambda: engine.transcribe(short[1]))[0] for _ in range(3))
-    solo_long = timed(lambda: engine.transcribe(recording))[0] if FULL else None
+    solo_long = own_time(timed(lambda: engine.transcribe(recording))[1]) if FULL else None
     with ThreadPoolExecutor(CLIPS + 2) as pool, Watch(engine) as watch:
         began = time.monotonic()
         long = pool.submit(engine.transcribe, recording, **verbose)
         wait_for(lambda: engine.lanes(SPEECH_MODEL)["recordings"]["running"] == 1, "the recording runs")
-        sent = send_clips(engine, short, CLIPS, 1.0, pool)
+        sent = send_clips(engine, short, CLIPS, CLIP_EVERY_S, pool)
         answers = [clip.result() for clip in sent]
         sliced = long.result()
-        took = time.monotonic() - began
+    took = own_time(sliced)
     assert sliced.status_code == 200 and sliced.content == whole.content, "slices change nothing"
-    assert float(sliced.headers["x-queue-ms"]) < 1000 * took, "it states its queue time"
     assert not watch.broken, watch.broken
 
     slices = [b for b in watch.batches.values() if b["lane"] == "recordings"]

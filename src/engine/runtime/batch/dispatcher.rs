@@ -55,8 +55,8 @@ impl Dispatcher {
         sweep: Arc<AtomicBool>,
         view: Arc<ArcSwap<WorkerView>>,
     ) -> Result<Dispatcher, Fault> {
-        let profile = &context.handle.profile;
-        let queue = |(op, stats): (&Op, &Arc<OpStats>)| Ok((*op, Queue::new(*op, profile, stats.clone())?));
+        let (profile, device) = (&context.handle.profile, &context.handle.device);
+        let queue = |(op, stats): (&Op, &Arc<OpStats>)| Ok((*op, Queue::new(*op, profile, device, stats.clone())?));
         let queues = ops.iter().map(queue).collect::<Result<_, Fault>>()?;
         Ok(Dispatcher {
             context,

@@ -60,7 +60,7 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Refuses settings of the controller that contradict each other, naming both.
-    pub fn new(op: Op, profile: &ModelProfile, stats: Arc<OpStats>) -> Result<Queue, Fault> {
+    pub fn new(op: Op, profile: &ModelProfile, device: &str, stats: Arc<OpStats>) -> Result<Queue, Fault> {
         let refuse = |why: String| {
             let message = format!("model `{}`, {op}: {why}", profile.id);
             Fault::invalid("adaptive", message).hint("see `lanekeeper profile show` for where each value comes from")
@@ -68,7 +68,7 @@ impl Queue {
         let settings = controller_settings(&profile.adaptive, profile.wait_ms);
         settings.check().map_err(|e| refuse(e.to_string()))?;
         let adaptive = Adaptive::new(settings, layers(profile)).map_err(|e| refuse(e.to_string()))?;
-        let base = caps(profile, op);
+        let base = caps(profile, op, device);
         let mut former = Former::new(adaptive.caps(base));
         former.set_rules(rules(profile));
         Ok(Queue {
@@ -319,11 +319,17 @@ fn layers(profile: &ModelProfile) -> CostLayers {
     cost_layers(set, &profile.adaptive)
 }
 
-/// What bounds the batches of an operation beside window and cost cap, by its model's profile.
-fn caps(profile: &ModelProfile, op: Op) -> BatchCaps {
+/// Requests in one batch at most, where the profile does not say. A CPU encodes one window of audio after the other,
+/// batch or none; one by one, each clip is answered as soon as it is done.
+fn max_requests(op: Op, device: &str) -> usize {
+    if op == Op::Transcribe && device == "cpu" { 1 } else { 12 }
+}
+
+/// What bounds the batches of an operation beside window and cost cap, by its model's profile and its device.
+fn caps(profile: &ModelProfile, op: Op, device: &str) -> BatchCaps {
     BatchCaps {
         hard_cost: (op == Op::Transcribe).then_some(AUDIO_HARD_CAP_MS),
-        max_requests: profile.max_batch_requests,
+        max_requests: profile.max_batch_requests.unwrap_or(max_requests(op, device)),
         coalesce: Micros::from_ms(profile.coalesce_ms),
         coalesce_ratio: profile.coalesce_ratio,
         idle_bypass: profile.idle_bypass,

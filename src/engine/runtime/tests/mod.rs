@@ -30,7 +30,7 @@ fn model(id: &str, family: Family, ops: &[Op]) -> ModelProfile {
         max_batch_tokens: Some(720_000),
         budget_origin: crate::profile::Origin::CommandLine { setting: "the test".to_string() },
         adaptive: crate::profile::AdaptiveSettings::default(),
-        max_batch_requests: 12,
+        max_batch_requests: Some(12),
         wait_ms: 0.0,
         coalesce_ms: 0.0,
         coalesce_ratio: 0.5,

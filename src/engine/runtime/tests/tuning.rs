@@ -121,7 +121,7 @@ async fn a_drain_lets_go_what_has_started_in_a_held_lane() {
 async fn depth_is_by_the_profile_and_changes_while_it_runs() {
     let (engine, stage) = engine(|profile| {
         profile.models[0].depth = Some(2);
-        profile.models[0].max_batch_requests = 1;
+        profile.models[0].max_batch_requests = Some(1);
     });
     stage.close();
     let tickets: Vec<_> = (0..4).map(|_| transcribe(&engine, 10, "a")).collect();
@@ -138,7 +138,7 @@ async fn depth_is_by_the_profile_and_changes_while_it_runs() {
 
 #[tokio::test]
 async fn waits_are_estimated_bounded_and_scored() {
-    let (engine, stage) = engine(|profile| profile.models[0].max_batch_requests = 1);
+    let (engine, stage) = engine(|profile| profile.models[0].max_batch_requests = Some(1));
     transcript(transcribe(&engine, 10, "measure")).await.expect("served");
     transcript(transcribe(&engine, 60, "measure")).await.expect("served");
     until("both lanes are measured", || ears(&engine).lanes.iter().all(|lane| lane.service.is_some()));

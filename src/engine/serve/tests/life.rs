@@ -91,7 +91,7 @@ fn spawn(bed: &Arc<Bed>, seconds: usize) -> tokio::task::JoinHandle<super::bed::
 async fn draining_ends_running_work_and_refuses_the_rest() {
     let mut bed = Bed::with("", |profile| {
         for model in &mut profile.models {
-            (model.depth, model.max_batch_requests) = (Some(1), 1);
+            (model.depth, model.max_batch_requests) = (Some(1), Some(1));
         }
     })
     .await;

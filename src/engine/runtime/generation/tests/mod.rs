@@ -84,7 +84,7 @@ impl Bench {
             max_batch_tokens: None,
             budget_origin: crate::profile::Origin::BuiltIn,
             adaptive: crate::profile::AdaptiveSettings::default(),
-            max_batch_requests: 1,
+            max_batch_requests: None,
             wait_ms: 0.0,
             coalesce_ms: 0.0,
             coalesce_ratio: 0.5,
