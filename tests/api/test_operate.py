@@ -189,3 +189,26 @@ def test_slow_upload_holds_nobody_back(engine, clip):
     s.sendall(b"Content-Length: 100000\r\n\r\n--b\r\n")
     assert engine.text(clip[0])
     s.close()
+
+
+def test_bench_mixed_loads_an_engine_and_compares_two_runs(engine):
+    """What every kind saw, kept as JSON; a later run is held against it."""
+    kept = engine.folder / "mixed.json"
+    paces = ["--clips", "1/s", "--recordings", "0", "--embeddings", "10/s", "--chats", "1", "--max-tokens", "4", "--for", "2s"]
+    done = engine.cli("bench", "mixed", *paces, "--export", str(kept))
+    assert done.returncode == 0, done.stderr.decode()
+    run = json.loads(kept.read_text())
+    kinds = {k["kind"]: k for k in run["kinds"]}
+    assert set(kinds) == {"clips", "embeddings", "chats"}
+    for kind in kinds.values():
+        assert kind["failed"] == kind["open"] == kind["unsent"] == 0, kind
+        assert kind["answered"] == kind["sent"] > 0 and kind["latency_ms"]["p50"] <= kind["latency_ms"]["max"], kind
+    assert "first_ms" in kinds["chats"] and "queue_ms" in kinds["clips"]
+    # The random moments are those of the seed: the second run sends what the first sent.
+    again = engine.cli_json("bench", "mixed", *paces, "--compare", str(kept))
+    assert again["before"] == run
+    assert [k["sent"] for k in again["kinds"] if k["kind"] == "embeddings"] == [kinds["embeddings"]["sent"]]
+    refused = engine.cli("bench", "mixed", "--compare", "/dev/null")
+    assert refused.returncode == 5 and b"no export" in refused.stderr
+    wrong = engine.cli("bench", "mixed", "--clips", "often")
+    assert wrong.returncode == 2 and b"2/s" in wrong.stderr

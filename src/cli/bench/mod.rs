@@ -1,6 +1,7 @@
 //! `lanekeeper bench`: how fast the models are on this machine.
 
 mod generate;
+mod mixed;
 mod models;
 mod timing;
 
@@ -51,6 +52,7 @@ pub struct BenchArgs {
 #[derive(Debug, Subcommand)]
 enum What {
     Generate(generate::GenerateBenchArgs),
+    Mixed(mixed::MixedBenchArgs),
 }
 
 /// Share of lost time above which figures say little.
@@ -74,8 +76,10 @@ struct Loaded {
 }
 
 pub fn run(context: &Context, args: &BenchArgs) -> CliResult {
-    if let Some(What::Generate(args)) = &args.what {
-        return generate::run(context, args);
+    match &args.what {
+        Some(What::Generate(args)) => return generate::run(context, args),
+        Some(What::Mixed(args)) => return mixed::run(context, args),
+        None => {}
     }
     let threads = threads(args.threads);
     // Before the first model: the pool is made once.

@@ -74,6 +74,14 @@ pub fn recording(clips: &[Clip]) -> CliResult<Recording> {
     Ok(Recording { audio: wav(&samples), seconds, sentences })
 }
 
+/// A WAV of `seconds`: the clips read one after the other, from the first again when they are through.
+pub fn reading(clips: &[Clip], seconds: f64) -> CliResult<Bytes> {
+    let length = (seconds * f64::from(SAMPLE_RATE)) as usize;
+    let read = clips.iter().map(|c| Ok(decode(&c.audio, DecodeLimits::default())?.samples));
+    let once = read.collect::<CliResult<Vec<_>>>()?.concat();
+    Ok(wav(&once.iter().copied().cycle().take(length).collect::<Vec<f32>>()))
+}
+
 impl From<crate::engine::audio::AudioError> for CliError {
     fn from(error: crate::engine::audio::AudioError) -> CliError {
         crate::control::Fault::from(error).into()

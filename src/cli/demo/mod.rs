@@ -6,6 +6,8 @@ mod record;
 mod report;
 mod words;
 
+pub(super) use record::quantile;
+
 use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::fetch;
