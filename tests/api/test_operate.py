@@ -1,5 +1,6 @@
 """Probes, limits, keys, draining: what an operator counts on."""
 
+import json
 import os
 import signal
 import socket
@@ -194,7 +195,7 @@ def test_slow_upload_holds_nobody_back(engine, clip):
 def test_bench_mixed_loads_an_engine_and_compares_two_runs(engine):
     """What every kind saw, kept as JSON; a later run is held against it."""
     kept = engine.folder / "mixed.json"
-    paces = ["--clips", "1/s", "--recordings", "0", "--embeddings", "10/s", "--chats", "1", "--max-tokens", "4", "--for", "2s"]
+    paces = ["--clips", "1", "--recordings", "0", "--embeddings", "10/s", "--chats", "1", "--max-tokens", "4", "--for", "2s"]
     done = engine.cli("bench", "mixed", *paces, "--export", str(kept))
     assert done.returncode == 0, done.stderr.decode()
     run = json.loads(kept.read_text())
