@@ -7,7 +7,7 @@ LANEKEEPER_TEST_RECORDING_S  length of the recording (65; 600 with LANEKEEPER_TE
                              also compares with the times that each has alone)
 LANEKEEPER_TEST_CLIPS        clips sent after it (5)
 LANEKEEPER_TEST_CLIP_EVERY_S seconds between them (1)
-LANEKEEPER_TEST_MIXED_S      seconds of random mixed load (10; 1800 for the record)
+LANEKEEPER_TEST_MIXED_S      seconds of random mixed load (120; 1800 for the record)
 LANEKEEPER_TEST_REPORT       file that gets the figures, as JSON
 """
 
@@ -29,7 +29,7 @@ from test_cancel import open_transcription
 RECORDING_S = int(os.environ.get("LANEKEEPER_TEST_RECORDING_S", "65"))
 CLIPS = int(os.environ.get("LANEKEEPER_TEST_CLIPS", "5"))
 CLIP_EVERY_S = float(os.environ.get("LANEKEEPER_TEST_CLIP_EVERY_S", "1"))
-MIXED_S = int(os.environ.get("LANEKEEPER_TEST_MIXED_S", "10"))
+MIXED_S = int(os.environ.get("LANEKEEPER_TEST_MIXED_S", "120"))
 FULL = RECORDING_S >= 600
 SECOND = 32_000
 WHOLE = f"models.{SPEECH_MODEL}.long_form.slice_windows=whole"
