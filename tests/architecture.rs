@@ -37,7 +37,7 @@ const SAME_FLOOR: &[(&str, &str)] = &[
 ];
 
 /// The files of `cli` that may reach into the engine: they start one, or measure a part of it.
-const CLI_WITH_ENGINE: &[&str] = &["serve", "demo", "bench", "check", "doctor", "simulate"];
+const CLI_WITH_ENGINE: &[&str] = &["serve", "demo", "bench", "check", "doctor", "log", "simulate"];
 
 /// Rooms where time comes in as a parameter and reasons go out as values.
 const PURE: &[&str] = &["control", "engine::scheduler", "engine::speculation", "simulate"];

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::{man, pages};
 use crate::control::commits::CommitFrame;
-use crate::control::{Arrivals, Snapshot};
+use crate::control::{Arrivals, ChangeAnswer, ChangeRequest, Journal, Knobs, Snapshot};
 use crate::profile::{ProfileKind, schema};
 use clap::Args;
 use serde_json::Value;
@@ -44,6 +44,10 @@ fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         ("snapshot.json", schemars::schema_for!(Snapshot).to_value()),
         ("commits.json", schemars::schema_for!(CommitFrame).to_value()),
+        ("knobs.json", schemars::schema_for!(Knobs).to_value()),
+        ("change.json", schemars::schema_for!(ChangeRequest).to_value()),
+        ("change-answer.json", schemars::schema_for!(ChangeAnswer).to_value()),
+        ("journal.json", schemars::schema_for!(Journal).to_value()),
         ("arrivals.json", schemars::schema_for!(Arrivals).to_value()),
         ("profile-box.json", schema(ProfileKind::Box)),
         ("profile-model.json", schema(ProfileKind::Model)),

@@ -2,15 +2,17 @@
 
 use super::error::{CliError, CliResult};
 use super::print::Out;
+use crate::engine::runtime::LogSwitch;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 /// How an engine logs.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
-    /// What is logged to stderr: off, error, warn, info, debug, trace, or a filter such as lanekeeper=debug.
-    #[arg(long = "log", value_name = "LEVEL", env = "LANEKEEPER_LOG", hide_env_values = true, default_value = "info")]
-    pub level: String,
+    /// What is logged to stderr: off, error, warn, info, debug, trace, or a filter such as lanekeeper=debug [default:
+    /// info]. While the profile or an operator sets log.level, that holds.
+    #[arg(long = "log", value_name = "LEVEL", env = "LANEKEEPER_LOG", hide_env_values = true)]
+    pub level: Option<String>,
     /// Form of the log.
     #[arg(long, value_enum, value_name = "FORM", default_value_t)]
     pub log_format: LogFormat,
@@ -39,28 +41,55 @@ fn filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseErr
     Ok(filter)
 }
 
-/// Starts logging. Once per process: the first call wins.
-pub fn start(out: &Out, args: &LogArgs) -> CliResult {
-    let filter = filter(&args.level).map_err(|e| {
-        CliError::usage(format!("`{}` is not a log filter: {e}", args.level))
-            .hint("use off, error, warn, info, debug or trace")
+/// What is logged where nobody says.
+const USUAL: &str = "info";
+
+/// Starts logging. Once per process: the first call wins. What it returns changes what is logged: to a level, or back to
+/// what `args` say.
+pub fn start(out: &Out, args: &LogArgs) -> CliResult<LogSwitch> {
+    let told = args.level.clone().unwrap_or_else(|| USUAL.to_string());
+    let filter = filter(&told).map_err(|e| {
+        CliError::usage(format!("`{told}` is not a log filter: {e}")).hint("use off, error, warn, info, debug or trace")
     })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // An error means that somebody logs already, in a test process: nothing is lost.
-    let _ = match args.log_format {
-        LogFormat::Text => builder.with_ansi(out.colour_err).with_target(false).try_init(),
-        LogFormat::Json => builder.json().try_init(),
-    };
-    Ok(())
+    // A failure to start means that somebody logs already, in a test process: nothing is lost.
+    Ok(match args.log_format {
+        LogFormat::Text => {
+            let builder = builder.with_ansi(out.colour_err).with_target(false).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ = builder.try_init();
+            switch(told, move |filter| drop(handle.reload(filter)))
+        }
+        LogFormat::Json => {
+            let builder = builder.json().with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ = builder.try_init();
+            switch(told, move |filter| drop(handle.reload(filter)))
+        }
+    })
+}
+
+fn switch(told: String, reload: impl Fn(EnvFilter) + Send + Sync + 'static) -> LogSwitch {
+    let holds = std::sync::Mutex::new(told.clone());
+    Box::new(move |level| {
+        let level = level.unwrap_or(&told);
+        let Ok(mut holds) = holds.lock() else { return };
+        if *holds != level
+            && let Ok(filter) = filter(level)
+        {
+            reload(filter);
+            *holds = level.to_string();
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::filter;
+    use super::{USUAL, filter};
 
     #[test]
     fn what_uploads_make_libraries_say_is_not_logged_unless_asked_for() {
-        for level in ["info", "debug", "lanekeeper=trace"] {
+        for level in [USUAL, "debug", "lanekeeper=trace"] {
             let directives = filter(level).unwrap().to_string();
             assert!(directives.contains("symphonia=off") && directives.contains(level), "{directives}");
         }

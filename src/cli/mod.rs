@@ -36,6 +36,7 @@ mod record;
 mod requests;
 mod rerank;
 mod serve;
+mod settings;
 mod simulate;
 mod speculation;
 mod status;
@@ -95,6 +96,19 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Requests(args) => requests::run(context, args),
         Command::Why(args) => why::run(context, args),
         Command::Cancel(args) => cancel::run(context, args),
+        Command::Knobs(args) => settings::knobs::run(context, args),
+        Command::Get(args) => settings::get::run(context, args),
+        Command::Set(args) => settings::set::run(context, args),
+        Command::Unset(args) => settings::set::unset(context, args),
+        Command::Diff(args) => settings::diff::run(context, args),
+        Command::Apply(args) => settings::apply::run(context, args),
+        Command::Journal(args) => settings::journal::run(context, args),
+        Command::Pause(args) => settings::hands::pause(context, args),
+        Command::Resume(args) => settings::hands::resume(context, args),
+        Command::Freeze(args) => settings::hands::freeze(context, args),
+        Command::Thaw(args) => settings::hands::thaw(context, args),
+        Command::Drain(args) => settings::drain::drain(context, args),
+        Command::Undrain(args) => settings::drain::undrain(context, args),
         Command::Transcribe(args) => transcribe::run(context, args),
         Command::Embed(args) => embed::run(context, args),
         Command::Rerank(args) => rerank::run(context, args),

@@ -6,9 +6,9 @@ use super::fetch;
 use super::log::{self, LogArgs};
 use crate::control::ExitCode;
 use crate::control::snapshot::ModelState;
-use crate::engine::runtime::Engine;
+use crate::engine::runtime::{Engine, Settings};
 use crate::engine::serve::{Ended, Options, Server};
-use crate::profile::{Env, load_box};
+use crate::profile::{BoxBase, Env};
 use crate::pull::Verify;
 use clap::Args;
 
@@ -17,6 +17,9 @@ use clap::Args;
 /// Missing model files are pulled first. The doors are an OpenAI-style HTTP API and a control socket for this user. The
 /// first SIGTERM or SIGINT drains: running work ends, queued and new work is answered 503, and the exit code is 0; a
 /// second signal ends at once.
+///
+/// Settings that operators changed with --persist come back: they and the journal of all changes are kept in
+/// $XDG_STATE_HOME/lanekeeper/NAME (else under ~/.local/state).
 #[derive(Debug, Args)]
 pub struct ServeArgs {
     /// Box profile, by name or path.
@@ -38,26 +41,34 @@ pub struct ServeArgs {
     /// Fetch nothing: fail when a model file is missing.
     #[arg(long)]
     offline: bool,
+    /// Leave aside what operators have set for good: start with the profile alone.
+    #[arg(long)]
+    fresh: bool,
     #[command(flatten)]
     log: LogArgs,
 }
 
 pub fn run(context: &Context, args: &ServeArgs) -> CliResult {
-    log::start(&context.out, &args.log)?;
+    let log = log::start(&context.out, &args.log)?;
     let mut set = args.set.clone();
     if let Some(address) = &args.listen {
         set.push(format!("listen.http={address}"));
     }
-    let resolved = load_box(&args.profile, &Env::from_process(), &set)?;
-    for warning in &resolved.warnings {
-        context.out.warn(warning);
+    let env = Env::from_process();
+    let base = BoxBase::read(&args.profile, &env, &set)?;
+    let state = env.state_folder(&base.resolve(&[])?.value.name);
+    let settings = Settings::open(base, state.as_deref(), args.fresh)?;
+    for remark in settings.remarks() {
+        context.out.warn(remark);
     }
-    let profile = resolved.value;
+    let profile = settings.profile().clone();
+    log(profile.log_level.as_deref());
     let (files, _) = fetch::models(&context.out, &profile.models, args.offline, Verify::Stamp)?;
     doors_runtime()?.block_on(async {
         let options = Options::from_profile(&profile)?;
         let engine = Engine::start(profile, files)?;
         let server = Server::bind(engine.clone(), options).await?;
+        engine.operate(settings, log)?;
         let ready = format!("ready: http://{} and {}", server.address(), server.socket().display());
         tokio::select! {
             ended = server.run_until_signalled() => match ended? {

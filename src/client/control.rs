@@ -2,10 +2,10 @@
 
 use super::sse::{SseEvent, SseParser};
 use super::{Client, ClientError};
-use crate::client::http::Answer;
-use crate::control::Snapshot;
+use crate::client::http::{Answer, Body};
 use crate::control::arrivals::{Arrivals, SCHEMA as ARRIVALS};
 use crate::control::snapshot::SCHEMA;
+use crate::control::{ChangeAnswer, ChangeRequest, ExitCode, Journal, Knobs, Snapshot};
 use http::Method;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -52,6 +52,31 @@ impl Client {
             });
         }
         Ok(arrivals)
+    }
+
+    /// Every setting with its layers.
+    pub async fn knobs(&self) -> Result<Knobs, ClientError> {
+        let bytes = self.quick(Method::GET, "/control/v1/knobs", CONTROL_LIMIT).await?;
+        read_json(self, &bytes)
+    }
+
+    /// The last `n` entries of the journal of changes.
+    pub async fn journal(&self, n: usize) -> Result<Journal, ClientError> {
+        let bytes = self.quick(Method::GET, &format!("/control/v1/journal?last={n}"), CONTROL_LIMIT).await?;
+        read_json(self, &bytes)
+    }
+
+    /// Changes settings: all that is asked for, or nothing.
+    pub async fn change(&self, request: &ChangeRequest) -> Result<ChangeAnswer, ClientError> {
+        let bytes = serde_json::to_vec(request)
+            .map_err(|e| ClientError::Local { message: e.to_string(), code: ExitCode::Internal })?;
+        let body = Body { content_type: "application/json".to_string(), bytes: bytes.into() };
+        let call = async { self.send(Method::POST, "/control/v1/changes", Some(body)).await?.bytes().await };
+        let bytes = tokio::time::timeout(CONTROL_LIMIT, call).await.map_err(|_| ClientError::TimedOut {
+            target: self.target().to_string(),
+            seconds: CONTROL_LIMIT.as_secs(),
+        })??;
+        read_json(self, &bytes)
     }
 
     /// Cancels the request `id` (`req-17`).

@@ -59,6 +59,8 @@ impl ClientError {
             ClientError::Api { status: 401, .. } => {
                 Some("give the key with --key-file FILE or in LANEKEEPER_KEY, or use the engine's socket".into())
             }
+            // A read-only engine says so itself; anything else is a key without the right.
+            ClientError::Api { status: 403, detail, .. } if detail.code.as_deref() == Some("read_only") => None,
             ClientError::Api { status: 403, .. } => Some("this key lacks the right; ask for one that has it".into()),
             ClientError::Api { status: 429, .. } => Some("the queue is full: try again in a moment".into()),
             _ => None,
@@ -92,6 +94,7 @@ mod tests {
             ErrorKind::Forbidden,
             ErrorKind::NotFound,
             ErrorKind::MethodNotAllowed,
+            ErrorKind::Conflict,
             ErrorKind::QueueFull,
             ErrorKind::NotReady,
             ErrorKind::Draining,

@@ -25,6 +25,8 @@ pub enum ErrorKind {
     NotFound,
     /// The route exists, the method does not.
     MethodNotAllowed,
+    /// What was to be changed has moved since it was read.
+    Conflict,
     /// The queue is full: try again later.
     QueueFull,
     /// The model is loading or failed to load.
@@ -48,6 +50,7 @@ impl ErrorKind {
             ErrorKind::Forbidden => 403,
             ErrorKind::NotFound => 404,
             ErrorKind::MethodNotAllowed => 405,
+            ErrorKind::Conflict => 409,
             ErrorKind::BodyTooLarge => 413,
             ErrorKind::UnsupportedMedia => 415,
             ErrorKind::QueueFull => 429,
@@ -64,6 +67,7 @@ impl ErrorKind {
             ErrorKind::Unauthenticated => "authentication_error",
             ErrorKind::Forbidden => "permission_error",
             ErrorKind::NotFound => "not_found_error",
+            ErrorKind::Conflict => "conflict_error",
             ErrorKind::QueueFull => "rate_limit_error",
             ErrorKind::Internal => "server_error",
             ErrorKind::NotReady | ErrorKind::Draining | ErrorKind::DeadlinePassed | ErrorKind::Cancelled => {
@@ -84,6 +88,7 @@ impl ErrorKind {
             ErrorKind::Forbidden => "missing_right",
             ErrorKind::NotFound => "not_found",
             ErrorKind::MethodNotAllowed => "method_not_allowed",
+            ErrorKind::Conflict => "conflict",
             ErrorKind::QueueFull => "queue_full",
             ErrorKind::NotReady => "model_not_ready",
             ErrorKind::Draining => "draining",
@@ -100,6 +105,7 @@ impl ErrorKind {
             ErrorKind::Internal | ErrorKind::Cancelled => ExitCode::Internal,
             ErrorKind::NotReady | ErrorKind::Draining | ErrorKind::QueueFull => ExitCode::Unhealthy,
             ErrorKind::DeadlinePassed => ExitCode::TimedOut,
+            ErrorKind::Conflict => ExitCode::Conflict,
             _ => ExitCode::Refused,
         }
     }

@@ -5,17 +5,22 @@
 //! fields) is a public type in this room.
 
 pub mod arrivals;
+pub mod changes;
 pub mod commits;
 pub mod error;
 pub mod exit;
+pub mod knobs;
+pub mod ledger;
 pub mod op;
 pub mod snapshot;
 pub mod speculation;
 pub mod wait;
 
 pub use arrivals::Arrivals;
+pub use changes::{ChangeAnswer, ChangeRequest, Journal};
 pub use error::{ErrorBody, ErrorKind, Fault};
 pub use exit::ExitCode;
+pub use knobs::Knobs;
 pub use op::{Lane, Op};
 pub use snapshot::Snapshot;
 pub use wait::WaitCode;

@@ -7,6 +7,7 @@ mod scheduling;
 
 pub use scheduling::{CapMoved, Controller, EstimateError, Owed, Service, Turn};
 
+use super::changes::{Entry, Override};
 use super::speculation::SpeculationView;
 use super::{Lane, Op, WaitCode};
 use schemars::JsonSchema;
@@ -42,6 +43,12 @@ pub struct Snapshot {
     pub models: Vec<Model>,
     pub generation: Vec<Generation>,
     pub requests: Requests,
+    /// Live settings that hold, with what is left of their leases.
+    #[serde(default)]
+    pub overrides: Vec<Override>,
+    /// The last changes of settings, newest last.
+    #[serde(default)]
+    pub journal_tail: Vec<Entry>,
     pub dropped: Dropped,
     /// Fields of a newer engine that this build does not know.
     #[serde(flatten)]

@@ -26,6 +26,9 @@ pub(super) fn build(
         receipts_file: reader.path("receipts.file"),
         cpu_threads: reader.count("cpu.threads").and_then(|n| usize::try_from(n).ok()),
         limits: limits(reader),
+        draining: reader.boolean("admission.draining").unwrap_or(false),
+        read_only: reader.boolean("control.read_only").unwrap_or(false),
+        log_level: reader.word("log.level").map(str::to_string),
         console: Console {
             interval_ms: reader.time("console.interval_ms").unwrap_or(250.0) as u64,
             theme: reader.word("console.theme").unwrap_or("dark").to_string(),

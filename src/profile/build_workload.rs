@@ -74,7 +74,7 @@ pub fn workload_of_values(
 ) -> Result<Resolved<Workload>, ProfileErrors> {
     let file = SourceFile { display: name.to_string(), folder: None, shipped: false };
     let start = Place { file: Arc::new(file), line: 1, column: 1 };
-    let setting = |value: &String| Setting { data: Data::Scalar(value.clone()), origin: Origin::BuiltIn };
+    let setting = |value: &String| Setting::new(Data::Scalar(value.clone()), Origin::BuiltIn);
     let layer = values.iter().map(|(key, value)| (key.to_string(), setting(value))).collect();
     let (classes, settings, errors) = (Vec::new(), Vec::new(), Vec::new());
     Draft { name: name.to_string(), start, layer, classes, settings, errors }.finish(overrides)
@@ -128,7 +128,7 @@ impl Draft {
     fn override_with(&mut self, overrides: &WorkloadOverrides) {
         if self.settings.is_empty() {
             let (start, data) = (self.start.clone(), Data::Scalar(self.name.clone()));
-            let layer = Layer::from([("name".to_string(), Setting { data, origin: Origin::BuiltIn })]);
+            let layer = Layer::from([("name".to_string(), Setting::new(data, Origin::BuiltIn))]);
             self.settings.push(Part { name: self.name.clone(), start, layer });
         }
         for text in &overrides.set {
@@ -163,6 +163,7 @@ fn own_rows(part: &Part) -> Vec<Row> {
         path: format!("{prefix}{path}"),
         value: Some(render(&setting.data)),
         origin: setting.origin.clone(),
+        beneath: Vec::new(),
     })
     .collect()
 }
@@ -215,7 +216,7 @@ fn class_of_flag(text: &str, start: &Place) -> Result<Part, ProfileError> {
         None => ("clients", many.trim()),
     };
     let values = [("name", name.trim()), (key, many), ("length", length.trim())];
-    let setting = |value: &str| Setting { data: Data::Scalar(value.to_string()), origin: origin.clone() };
+    let setting = |value: &str| Setting::new(Data::Scalar(value.to_string()), origin.clone());
     let layer = values.iter().map(|(key, value)| (key.to_string(), setting(value))).collect();
     Ok(Part { name: name.trim().to_string(), start: start.clone(), layer })
 }
@@ -225,7 +226,7 @@ fn set(text: &str, load: &mut Layer, classes: &mut [Part], settings: &mut [Part]
     let (key, value) = text.split_once('=').ok_or_else(|| ProfileError::new(format!("--set {text}: not KEY=VALUE")))?;
     let (key, value) = (key.trim(), value.trim());
     let origin = Origin::CommandLine { setting: text.to_string() };
-    let setting = Setting { data: Data::Scalar(value.to_string()), origin: origin.clone() };
+    let setting = Setting::new(Data::Scalar(value.to_string()), origin.clone());
     if let Some(rest) = key.strip_prefix("clients.") {
         return set_class(key, rest, setting, classes).map_err(|error| error.at(&origin));
     }
@@ -287,7 +288,7 @@ fn vary(text: &str, settings: &[Part]) -> Result<Vec<Part>, ProfileError> {
             let mut part = part.clone();
             let label = format!("{key}={value}");
             part.name = if only_one { label } else { format!("{}, {label}", part.name) };
-            let setting = |value: &str| Setting { data: Data::Scalar(value.to_string()), origin: origin.clone() };
+            let setting = |value: &str| Setting::new(Data::Scalar(value.to_string()), origin.clone());
             part.layer.insert("name".to_string(), setting(&part.name));
             part.layer.insert(key.to_string(), setting(value));
             varied.push(part);

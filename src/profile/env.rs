@@ -80,6 +80,14 @@ impl Env {
         config.map(|config| config.join("lanekeeper").join("profiles"))
     }
 
+    /// The folder in which the engine `name` keeps state: `$XDG_STATE_HOME/lanekeeper/NAME`, or under `~/.local/state`.
+    pub fn state_folder(&self, name: &str) -> Option<PathBuf> {
+        let absolute = |text: &str| Some(PathBuf::from(text)).filter(|path| path.is_absolute());
+        let state = self.get("XDG_STATE_HOME").and_then(absolute);
+        let state = state.or_else(|| self.get("HOME").and_then(absolute).map(|home| home.join(".local").join("state")));
+        state.map(|state| state.join("lanekeeper").join(name))
+    }
+
     /// The same environment without settings: it still says where the user's profiles lie.
     pub(super) fn files_only(&self) -> Env {
         let kept = ["HOME", "XDG_CONFIG_HOME"];

@@ -47,6 +47,8 @@ impl fmt::Display for ProfileError {
             Some(Origin::File(place)) => write!(f, "{place}: ")?,
             Some(Origin::Env { variable, .. }) => write!(f, "environment variable {variable}: ")?,
             Some(Origin::CommandLine { setting }) => write!(f, "--set {setting}: ")?,
+            // The one who set it just now knows.
+            Some(Origin::Live) => {}
         }
         f.write_str(&self.message)?;
         match &self.hint {

@@ -66,6 +66,15 @@ pub enum Kind {
     Spread,
 }
 
+/// When a change of a key takes effect in a running engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// From the next batch, iteration or request on.
+    Live,
+    /// When the engine is started again.
+    Restart,
+}
+
 /// A row: one key.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
@@ -76,6 +85,8 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// Families that the key has a meaning for; empty = all.
     pub only: &'static [Family],
+    /// When a change takes effect.
+    pub takes: Takes,
     pub doc: &'static str,
 }
 
@@ -85,6 +96,11 @@ impl Key {
         self.only.is_empty() || self.only.contains(&family)
     }
 
+    /// The same, for a setting that a running engine takes.
+    const fn live(self) -> Key {
+        Key { takes: Takes::Live, ..self }
+    }
+
     /// Whether it may be set by environment and command line: what identifies a profile may not.
     pub fn settable(&self) -> bool {
         !matches!(self.path, "extends" | "id" | "family")
@@ -92,7 +108,7 @@ impl Key {
 }
 
 pub(super) const fn key(path: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Key {
-    Key { path, kind, default, only: &[], doc }
+    Key { path, kind, default, only: &[], takes: Takes::Restart, doc }
 }
 
 const fn key_of(
@@ -103,7 +119,7 @@ const fn key_of(
     doc: &'static str,
 ) -> Key {
     let default = if default.is_empty() { None } else { Some(default) };
-    Key { path, kind, default, only, doc }
+    Key { path, kind, default, only, takes: Takes::Restart, doc }
 }
 
 pub(super) const fn count(min: u64, max: u64) -> Kind {
@@ -141,7 +157,7 @@ pub const MODEL: &[Key] = &[
         count(1, 1_000),
         Some("1"),
         "On a device that models share, the one that has waited longest goes next; the wait of this one counts so often.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "max_batch_tokens",
@@ -149,7 +165,8 @@ pub const MODEL: &[Key] = &[
         "",
         "Cost budget of one batch: tokens for text, milliseconds of audio for speech. Default: the model's own, else \
          16384.",
-    ),
+    )
+    .live(),
     key_of(
         BATCHED,
         "max_batch_requests",
@@ -157,35 +174,36 @@ pub const MODEL: &[Key] = &[
         "",
         "Most requests in one batch. Default: 12; for speech on a CPU 1, where a batch takes as long as its clips one by \
          one and all of them would wait for its end.",
-    ),
+    )
+    .live(),
     key_of(
         BATCHED,
         "wait_ms",
         Kind::Millis { min: 0.0, max: 60_000.0 },
         "15",
         "The batch window: how long the first request may wait for company.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "coalesce_ms",
         Kind::Millis { min: 0.0, max: 60_000.0 },
         "5",
         "A batch leaves once nothing has arrived for this long.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "coalesce_ratio",
         Kind::Number { min: 0.0, max: 1.0 },
         "0.5",
         "Upper bound of coalesce_ms as a part of wait_ms.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "idle_bypass",
         Kind::Bool,
         "false",
         "Whether a worker that was idle for a batch window takes what there is at once.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "depth",
@@ -193,7 +211,7 @@ pub const MODEL: &[Key] = &[
         "",
         "Batches in flight at once. Default: 2 on a GPU, where the next batch is made ready while one runs; 1 on a CPU, \
          where nothing overlaps and a batch formed early only keeps later requests from joining it.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "max_attempts",
@@ -201,7 +219,7 @@ pub const MODEL: &[Key] = &[
         "6",
         "Most times that one step of a request is tried: alone after a batch that failed, in halves of one that ran out \
          of memory.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.mode",
@@ -209,122 +227,122 @@ pub const MODEL: &[Key] = &[
         "off",
         "What adapts batch window and cost cap: `pi`, the published controller, or nothing. Off by default: its target is \
          made of model time while the latency it compares with contains the queue, and a step can fall to the floor.",
-    ),
-    key_of(BATCHED, "adaptive.freeze", Kind::Bool, "false", "Holds both knobs where they are."),
+    ).live(),
+    key_of(BATCHED, "adaptive.freeze", Kind::Bool, "false", "Holds both knobs where they are.").live(),
     key_of(
         BATCHED,
         "adaptive.initial_wait_ms",
         Kind::Millis { min: 0.0, max: 60_000.0 },
         "",
         "Batch window at the start. Default: wait_ms.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.min_wait_ms",
         Kind::Millis { min: 0.0, max: 60_000.0 },
         "15",
         "Shortest batch window under control.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.max_wait_ms",
         Kind::Millis { min: 0.0, max: 60_000.0 },
         "50",
         "Longest batch window under control.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.target_ms",
         Kind::Millis { min: 1.0, max: 3_600_000.0 },
         "",
         "Median latency to aim at. Default: calibrated from the first batches.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.calibration",
         Kind::Number { min: 0.1, max: 100.0 },
         "1.5",
         "Calibration: the target is so many times the median model time of a batch.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.min_target_ms",
         Kind::Millis { min: 0.1, max: 3_600_000.0 },
         "5",
         "Least target that calibration may find.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.max_target_ms",
         Kind::Millis { min: 0.1, max: 3_600_000.0 },
         "500",
         "Greatest target that calibration may find.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.gain",
         Kind::Number { min: 0.0, max: 100.0 },
         "0.3",
         "Milliseconds of window per millisecond of headroom (target minus latency).",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.integral_gain",
         Kind::Number { min: 0.0, max: 100.0 },
         "0.05",
         "Milliseconds of window per ms·s of accumulated headroom.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.integral_limit",
         Kind::Number { min: 0.0, max: 100_000.0 },
         "20",
         "Most headroom that accumulates, in ms·s, either way.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.cost_gain_ratio",
         Kind::Number { min: 0.0, max: 100.0 },
         "0.5",
         "Gain of the cost cap as a part of gain.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.fill_threshold",
         Kind::Number { min: 0.0, max: 1.0 },
         "0.7",
         "The cost cap moves only while batches are filled at least so far.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.starved_after",
         count(1, 1_000_000),
         "20",
         "Lone requests in a row, with both knobs at their floors, after which the knobs begin anew from higher up.",
-    ),
+    ).live(),
     key_of(
         BATCHED,
         "adaptive.min_cost",
         count(1, 1 << 40),
         "",
         "Least cost cap under control. Default: a quarter of the budget, at least 256, at most the budget.",
-    ),
-    key_of(BATCHED, "adaptive.initial_cost", count(1, 1 << 40), "", "Cost cap at the start. Default: the budget."),
+    ).live(),
+    key_of(BATCHED, "adaptive.initial_cost", count(1, 1 << 40), "", "Cost cap at the start. Default: the budget.").live(),
     key_of(
         BATCHED,
         "adaptive.max_cost",
         count(1, 1 << 40),
         "",
         "Greatest cost cap under control. Default: four times the budget.",
-    ),
-    key("max_queue", count(1, 1_000_000), Some("256"), "Requests that may wait per operation; beyond it: 429."),
+    ).live(),
+    key("max_queue", count(1, 1_000_000), Some("256"), "Requests that may wait per operation; beyond it: 429.").live(),
     key_of(
         BERT,
         "max_input_tokens",
         count(1, 1 << 20),
         "",
         "Longest text in tokens, special tokens included. Default: the model's own limit.",
-    ),
+    ).live(),
     key_of(
         WHISPER,
         "long_form.enabled",
@@ -339,7 +357,23 @@ pub const MODEL: &[Key] = &[
         "1",
         "Windows of 30 s that a recording runs before it is put aside for the clips; `whole`: to its end. The \
          transcript is the same.",
-    ),
+    ).live(),
+    key_of(
+        BATCHED,
+        "lanes.clips.paused",
+        Kind::Bool,
+        "false",
+        "Holds the lane of clips (for text models, the only one): what is in it waits, what runs ends.",
+    )
+    .live(),
+    key_of(
+        WHISPER,
+        "lanes.recordings.paused",
+        Kind::Bool,
+        "false",
+        "Holds the lane of recordings: one that has begun stays where it is after its window.",
+    )
+    .live(),
     key_of(
         WHISPER,
         "lanes.recordings.share",
@@ -347,22 +381,22 @@ pub const MODEL: &[Key] = &[
         "0.5",
         "The recordings' part of the engine's time while clips wait too; the clips have the rest. Without effect where \
          slice_windows is `whole`: the lanes then take turns one by one.",
-    ),
+    ).live(),
     key_of(
         WHISPER,
         "lanes.keep_owed",
         Kind::Bool,
         "false",
         "Whether clips that a turn passed over stay owed when no recording is left.",
-    ),
+    ).live(),
     key_of(
         WHISPER,
         "language",
         Kind::Name,
         "",
         "Language code assumed when the request names none. Default: detect, or the model's only one.",
-    ),
-    key_of(LLAMA, "generation.slots", count(1, 1024), "4", "Sequences decoded at once."),
+    ).live(),
+    key_of(LLAMA, "generation.slots", count(1, 1024), "4", "Sequences decoded at once.").live(),
     key_of(
         LLAMA,
         "generation.context_tokens",
@@ -378,16 +412,24 @@ pub const MODEL: &[Key] = &[
         "256",
         "Tokens of an answer that must fit the KV budget, beside its prompt, before a request starts. Longer answers grow \
          beyond it; when the budget runs out the youngest sequence waits and is read again.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "generation.prefix_cache",
         Kind::Bool,
         "true",
         "Whether idle slots keep their tokens, so that a request that begins alike computes only the rest.",
-    ),
-    key_of(LLAMA, "generation.queue", count(0, 1_000_000), "64", "Requests that may wait for a slot; beyond it: 429."),
-    key_of(LLAMA, "generation.iteration_tokens", count(1, 1 << 20), "2048", "Rows (tokens) in one forward pass."),
+    ).live(),
+    key_of(
+        LLAMA,
+        "generation.paused",
+        Kind::Bool,
+        "false",
+        "Lets no further request begin: what waits goes on waiting, what runs ends.",
+    )
+    .live(),
+    key_of(LLAMA, "generation.queue", count(0, 1_000_000), "64", "Requests that may wait for a slot; beyond it: 429.").live(),
+    key_of(LLAMA, "generation.iteration_tokens", count(1, 1 << 20), "2048", "Rows (tokens) in one forward pass.").live(),
     key_of(
         LLAMA,
         "generation.prefill_chunk",
@@ -395,14 +437,14 @@ pub const MODEL: &[Key] = &[
         "256",
         "Prompt tokens of one sequence in one forward pass, and of all together while anything decodes; at most \
          iteration_tokens.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "generation.default_max_tokens",
         count(1, 1 << 24),
         "256",
         "Answer length when a request names none.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "speculation.policy",
@@ -410,7 +452,7 @@ pub const MODEL: &[Key] = &[
         "gain",
         "When proposed tokens are verified: never (`off`), by the published rule, whenever something is proposed \
          (`force`), or while that is expected to be faster than not to (`gain`). The answer is the same.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "speculation.proposer",
@@ -418,37 +460,37 @@ pub const MODEL: &[Key] = &[
         "suffix",
         "Where proposals come from: what followed the latest occurrence of the last tokens (`ngram-simple`), what \
          followed them most often (`ngram-cache`), or the passage that shares the longest stretch of text (`suffix`).",
-    ),
-    key_of(LLAMA, "speculation.width_min", count(1, 8), "1", "Narrowest window, in proposed tokens."),
-    key_of(LLAMA, "speculation.width_max", count(1, 8), "4", "Widest window, in proposed tokens."),
+    ).live(),
+    key_of(LLAMA, "speculation.width_min", count(1, 8), "1", "Narrowest window, in proposed tokens.").live(),
+    key_of(LLAMA, "speculation.width_max", count(1, 8), "4", "Widest window, in proposed tokens.").live(),
     key_of(
         LLAMA,
         "speculation.ngram_min",
         count(1, 64),
         "3",
         "Tokens that must match before a copy is proposed; at most 4 for `ngram-cache`.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "speculation.ngram_max",
         count(1, 64),
         "64",
         "Longest match that is looked for; `ngram-cache` counts runs of at most 4.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "speculation.exploration_ratio",
         Kind::Number { min: 0.0, max: 0.5 },
         "0.02",
         "Policy `gain`: the part of the time that measuring what windows cost may lose.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "speculation.reject_cooldown_tokens",
         count(0, 1 << 20),
         "0",
         "Plain tokens after a rejection inside drafts of the model's own.",
-    ),
+    ).live(),
     key_of(
         LLAMA,
         "speculation.self_check_ratio",
@@ -456,7 +498,7 @@ pub const MODEL: &[Key] = &[
         "0.005",
         "The part of answers made with windows that is computed again without, when nobody waits; differences are \
          counted and shown.",
-    ),
+    ).live(),
 ];
 
 /// Keys of a box profile.
@@ -486,22 +528,24 @@ pub const BOX: &[Key] = &[
         "File that gets a JSON line per generation: counts, times and digests, never text. Default: none.",
     ),
     key("cpu.threads", count(1, 1024), None, "Threads for model work on the CPU. Default: the cores we may use."),
-    key("limits.json_bytes", Kind::Bytes { min: 1024, max: 1 << 32 }, Some("4MiB"), "Largest JSON body."),
+    key("limits.json_bytes", Kind::Bytes { min: 1024, max: 1 << 32 }, Some("4MiB"), "Largest JSON body.").live(),
     key("limits.audio_bytes", Kind::Bytes { min: 1024, max: 1 << 36 }, Some("256MiB"), "Largest audio upload."),
-    key("limits.max_items", count(1, 1_000_000), Some("2048"), "Most texts or documents in one request."),
+    key("limits.max_items", count(1, 1_000_000), Some("2048"), "Most texts or documents in one request.").live(),
     key(
         "limits.audio.max_seconds",
         Kind::Seconds { min: 1.0, max: 604_800.0 },
         Some("7200"),
         "Longest accepted recording, in decoded audio.",
-    ),
+    )
+    .live(),
     key("limits.audio.decoders", count(1, 256), Some("2"), "Audio files decoded at once."),
     key(
         "limits.default_deadline_s",
         Kind::Seconds { min: 0.001, max: 604_800.0 },
         None,
         "Deadline of a request that names none. Default: none.",
-    ),
+    )
+    .live(),
     key(
         "limits.stall_s",
         Kind::Seconds { min: 0.1, max: 86_400.0 },
@@ -513,7 +557,23 @@ pub const BOX: &[Key] = &[
         Kind::Seconds { min: 0.0, max: 86_400.0 },
         Some("30"),
         "How long a drain waits for running work.",
-    ),
+    )
+    .live(),
+    key(
+        "admission.draining",
+        Kind::Bool,
+        Some("false"),
+        "Admits no new work: it is answered 503, and so is what waits; what runs ends.",
+    )
+    .live(),
+    key("control.read_only", Kind::Bool, Some("false"), "Refuses every change of settings while the engine runs."),
+    key(
+        "log.level",
+        Kind::OneOf(&["off", "error", "warn", "info", "debug", "trace"]),
+        None,
+        "What is logged, whatever `serve --log` says. Default: what that or LANEKEEPER_LOG says, else info.",
+    )
+    .live(),
     key("console.interval_ms", Kind::Millis { min: 50.0, max: 5_000.0 }, Some("250"), "Refresh interval of `top`."),
     key("console.theme", Kind::OneOf(&["dark", "light", "ansi16", "none"]), Some("dark"), "Colours of `top`."),
 ];
@@ -543,6 +603,8 @@ mod tests {
                 super::super::value::check_text(key.kind, text).unwrap_or_else(|why| panic!("{}: {why}", key.path));
             }
             assert!(key.doc.ends_with('.'), "{}: {}", key.path, key.doc);
+            let listed = matches!(key.kind, Kind::Models | Kind::Entries | Kind::Ops | Kind::Sources);
+            assert!(!(listed || !key.settable()) || key.takes == Takes::Restart, "{}: a change is one value", key.path);
         }
     }
 

@@ -16,6 +16,21 @@ const MAX_CHAIN: usize = 8;
 pub(super) struct Setting {
     pub data: Data,
     pub origin: Origin,
+    /// The setting that this one hides, of a weaker layer.
+    pub beneath: Option<Box<Setting>>,
+}
+
+impl Setting {
+    pub fn new(data: Data, origin: Origin) -> Setting {
+        Setting { data, origin, beneath: None }
+    }
+}
+
+/// Sets a key; what it was set to before stays known as the layer beneath.
+pub(super) fn put(layer: &mut Layer, path: impl Into<String>, setting: Setting) {
+    let path = path.into();
+    let beneath = layer.remove(&path).map(Box::new);
+    layer.insert(path, Setting { beneath, ..setting });
 }
 
 /// Dotted keys with their values.
@@ -91,7 +106,7 @@ pub(super) fn flatten(
         if let Some(key) = table.iter().find(|key| key.path == path) {
             if shape_fits(key.kind, &entry.value, &path, errors) {
                 let origin = Origin::File(entry.value.at.clone());
-                layer.insert(path, Setting { data: entry.value.data.clone(), origin });
+                put(layer, path, Setting::new(entry.value.data.clone(), origin));
             }
             continue;
         }

@@ -2,7 +2,7 @@
 
 use super::env::{self, Env, Outside, Target};
 use super::error::{ProfileError, ProfileErrors, nearest};
-use super::keys::{BOX, MODEL};
+use super::keys::{BOX, Key, MODEL};
 use super::layer::{self, Layer, Setting, Stack};
 use super::library::{Library, ProfileKind};
 use super::origin::{Origin, Place, Resolved, Row};
@@ -14,26 +14,87 @@ use std::sync::Arc;
 
 /// Resolves a box profile. `overrides` are `KEY=VALUE` settings of the command line, the last winning.
 pub fn load_box(reference: &str, env: &Env, overrides: &[String]) -> Result<Resolved<BoxProfile>, ProfileErrors> {
-    let library = Library::new(env);
-    let mut faults = Faults::default();
-    let mut stack = layer::load(&library, ProfileKind::Box, BOX, reference, None, &mut Vec::new(), &mut faults.errors)?;
-    let overrides = split_overrides(overrides, &mut faults.errors);
-    override_model_list(&mut stack.layer, env, &overrides);
+    BoxBase::read(reference, env, overrides)?.resolve(&[])
+}
 
-    let mut models = models(&library, &stack, &mut faults.errors);
-    let mut outside = outside(env, &overrides, &models, true, &mut faults);
-    for setting in outside.drain(..) {
-        apply(setting, Some(&mut stack.layer), &mut models);
-    }
-    let (profiles, model_rows) = build_models(&models, &mut faults);
-    let mut reader = faults.reader(BOX, &stack.layer, String::new(), &stack.start);
-    let built = build_box::build(&mut reader, &stack.name, profiles);
-    match built {
-        Some((value, mut rows)) if faults.errors.is_empty() => {
-            rows.extend(model_rows);
-            Ok(Resolved { value, rows, warnings: faults.warnings })
+/// A box profile with all that was said of it from outside, from which it is resolved, with live settings over it, as
+/// often as those change. Files and environment are read once.
+#[derive(Debug, Clone)]
+pub struct BoxBase {
+    stack: Stack,
+    models: Vec<Model>,
+    faults: Faults,
+}
+
+/// A live setting: a dotted key and its value.
+pub type Live<'a> = (&'a str, &'a str);
+
+impl BoxBase {
+    /// Reads files, environment and command line. What is wrong with the values shows when they are resolved.
+    pub fn read(reference: &str, env: &Env, overrides: &[String]) -> Result<BoxBase, ProfileErrors> {
+        let library = Library::new(env);
+        let mut faults = Faults::default();
+        let mut stack =
+            layer::load(&library, ProfileKind::Box, BOX, reference, None, &mut Vec::new(), &mut faults.errors)?;
+        let overrides = split_overrides(overrides, &mut faults.errors);
+        override_model_list(&mut stack.layer, env, &overrides);
+        let mut models = models(&library, &stack, &mut faults.errors);
+        for setting in outside(env, &overrides, &models, true, &mut faults) {
+            apply(setting, Some(&mut stack.layer), &mut models);
         }
-        _ => Err(ProfileErrors(faults.errors)),
+        Ok(BoxBase { stack, models, faults })
+    }
+
+    /// The typed profile, with `live` settings over all others. Every rule holds that holds at a start.
+    pub fn resolve(&self, live: &[Live<'_>]) -> Result<Resolved<BoxProfile>, ProfileErrors> {
+        let BoxBase { mut stack, mut models, mut faults } = self.clone();
+        for (name, value) in live {
+            match self.target(name) {
+                Ok(target) => {
+                    let setting = Setting::new(Data::Scalar(value.to_string()), Origin::Live);
+                    apply(Aimed { target, setting }, Some(&mut stack.layer), &mut models);
+                }
+                Err(error) => faults.errors.push(error),
+            }
+        }
+        let (profiles, model_rows) = build_models(&models, &mut faults);
+        let mut reader = faults.reader(BOX, &stack.layer, String::new(), &stack.start);
+        match build_box::build(&mut reader, &stack.name, profiles) {
+            Some((value, mut rows)) if faults.errors.is_empty() => {
+                rows.extend(model_rows);
+                Ok(Resolved { value, rows, warnings: faults.warnings })
+            }
+            _ => Err(ProfileErrors(faults.errors)),
+        }
+    }
+
+    /// The row of the key table that a dotted name means, if this box has it. An unknown one names the nearest.
+    pub fn key(&self, name: &str) -> Result<&'static Key, ProfileError> {
+        let (table, path) = match self.target(name)? {
+            Target::Box(path) => (BOX, path),
+            Target::Model(_, path) => (MODEL, path),
+        };
+        Ok(table.iter().find(|key| key.path == path).expect("a target is made of a row of the table"))
+    }
+
+    fn target(&self, name: &str) -> Result<Target, ProfileError> {
+        let ids: Vec<&str> = self.models.iter().map(|model| model.id.as_str()).collect();
+        let target = target(name, &ids)?;
+        let (Target::Model(index, path), Some(family)) = (&target, self.families(&target)) else { return Ok(target) };
+        let means = MODEL.iter().any(|key| key.path == *path && key.applies_to(family));
+        if means {
+            return Ok(target);
+        }
+        let message = format!("`{name}` means nothing: `{}` is of family {}", ids[*index], family.name());
+        let known = MODEL.iter().filter(|key| key.settable() && key.applies_to(family));
+        Err(ProfileError::new(message).nearest(path, known.map(|key| key.path)))
+    }
+
+    fn families(&self, target: &Target) -> Option<Family> {
+        match target {
+            Target::Box(_) => None,
+            Target::Model(index, _) => self.models[*index].family,
+        }
     }
 }
 
@@ -62,7 +123,7 @@ pub fn load_model(reference: &str, env: &Env, overrides: &[String]) -> Result<Re
 }
 
 /// What is gathered on the way.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 struct Faults {
     errors: Vec<ProfileError>,
     warnings: Vec<String>,
@@ -71,7 +132,7 @@ struct Faults {
 impl Faults {
     fn reader<'a>(
         &'a mut self,
-        table: &'static [super::keys::Key],
+        table: &'static [Key],
         layer: &'a Layer,
         prefix: String,
         start: &'a Place,
@@ -81,6 +142,7 @@ impl Faults {
 }
 
 /// A model of a box, before it is typed.
+#[derive(Debug, Clone)]
 struct Model {
     /// Empty when the profile has none (an error that building reports).
     id: String,
@@ -106,7 +168,7 @@ impl Model {
 /// The models that the box names, in order.
 fn models(library: &Library, stack: &Stack, errors: &mut Vec<ProfileError>) -> Vec<Model> {
     let mut models: Vec<Model> = Vec::new();
-    let Some(Setting { data, origin }) = stack.layer.get("models") else {
+    let Some(Setting { data, origin, .. }) = stack.layer.get("models") else {
         errors.push(ProfileError::new("`models` is required: what the box serves").place(&stack.start));
         return models;
     };
@@ -188,11 +250,11 @@ fn override_model_list(layer: &mut Layer, env: &Env, overrides: &[(String, Strin
     let variable = env::variable("models");
     if let Some(names) = env.get(&variable) {
         let origin = Origin::Env { variable, alias: false };
-        layer.insert("models".to_string(), Setting { data: Data::Scalar(names.to_string()), origin });
+        layer::put(layer, "models", Setting::new(Data::Scalar(names.to_string()), origin));
     }
     if let Some((key, names)) = overrides.iter().rev().find(|(key, _)| key == "models") {
         let origin = Origin::CommandLine { setting: format!("{key}={names}") };
-        layer.insert(key.clone(), Setting { data: Data::Scalar(names.clone()), origin });
+        layer::put(layer, key.as_str(), Setting::new(Data::Scalar(names.clone()), origin));
     }
 }
 
@@ -217,13 +279,13 @@ fn outside(
         .into_iter()
         .map(|Outside { target, name, value, alias }| {
             let origin = Origin::Env { variable: name, alias };
-            Aimed { target, setting: Setting { data: Data::Scalar(value), origin } }
+            Aimed { target, setting: Setting::new(Data::Scalar(value), origin) }
         })
         .collect();
     for (key, value) in overrides {
         let origin = Origin::CommandLine { setting: format!("{key}={value}") };
         match target(key, &ids) {
-            Ok(target) => aimed.push(Aimed { target, setting: Setting { data: Data::Scalar(value.clone()), origin } }),
+            Ok(target) => aimed.push(Aimed { target, setting: Setting::new(Data::Scalar(value.clone()), origin) }),
             Err(error) => faults.errors.push(error.at(&origin)),
         }
     }
@@ -263,11 +325,11 @@ fn apply(aimed: Aimed, layer: Option<&mut Layer>, models: &mut [Model]) {
         Target::Box("models") => {}
         Target::Box(key) => {
             if let Some(layer) = layer {
-                layer.insert(key.to_string(), aimed.setting);
+                layer::put(layer, key, aimed.setting);
             }
         }
         Target::Model(index, key) => {
-            models[index].layer.insert(key.to_string(), aimed.setting);
+            layer::put(&mut models[index].layer, key, aimed.setting);
         }
     }
 }

@@ -40,6 +40,8 @@ pub enum Origin {
     Env { variable: String, alias: bool },
     /// `--set KEY=VALUE`.
     CommandLine { setting: String },
+    /// An operator, while the engine runs.
+    Live,
 }
 
 impl fmt::Display for Origin {
@@ -51,6 +53,7 @@ impl fmt::Display for Origin {
             Origin::Env { variable, alias: false } => write!(f, "environment {variable}"),
             Origin::Env { variable, alias: true } => write!(f, "environment {variable} (published alias)"),
             Origin::CommandLine { setting } => write!(f, "--set {setting}"),
+            Origin::Live => f.write_str("live override"),
         }
     }
 }
@@ -63,6 +66,8 @@ pub struct Row {
     /// The value as it would stand in a file; absent = not set.
     pub value: Option<String>,
     pub origin: Origin,
+    /// What weaker layers say of it, the strongest first. A value that stands in none is there by the built-in default.
+    pub beneath: Vec<(Option<String>, Origin)>,
 }
 
 /// A typed value with the origin of each of its parts.

@@ -141,7 +141,7 @@ impl Reader<'_> {
 
     /// Scalars of a list with their origins.
     fn items(&mut self, path: &str) -> Option<Vec<(String, Origin)>> {
-        let Setting { data, origin } = self.given(path)?.clone();
+        let Setting { data, origin, .. } = self.given(path)?.clone();
         match data {
             Data::Scalar(text) => Some(text.split(',').map(|item| (item.trim().to_string(), origin.clone())).collect()),
             Data::List(nodes) => {
@@ -163,7 +163,7 @@ impl Reader<'_> {
 
     /// A list of sources, each a list of parts to concatenate.
     pub fn sources(&mut self, path: &str) -> Option<Vec<Vec<Source>>> {
-        let Setting { data, origin } = self.given(path)?.clone();
+        let Setting { data, origin, .. } = self.given(path)?.clone();
         let alternatives: Vec<Vec<(String, Origin)>> = match &data {
             Data::Scalar(_) => self.items(path)?.into_iter().map(|item| vec![item]).collect(),
             Data::List(nodes) => nodes
@@ -214,6 +214,21 @@ impl Reader<'_> {
         }
     }
 
+    /// What weaker layers say of a key, the strongest first; the default of the table last.
+    fn beneath(&self, key: &Key) -> Vec<(Option<String>, Origin)> {
+        let Some(setting) = self.given(key.path) else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut under = setting.beneath.as_deref();
+        while let Some(setting) = under {
+            found.push((Some(render(&setting.data)), setting.origin.clone()));
+            under = setting.beneath.as_deref();
+        }
+        if key.path != "extends" {
+            found.push((key.default.map(str::to_string), Origin::BuiltIn));
+        }
+        found
+    }
+
     /// Every key with its value and origin. `derived` gives values that follow from others.
     pub fn rows(&self, family: Option<Family>, derived: impl Fn(&str) -> Option<String>) -> Vec<Row> {
         let applies = |key: &&Key| {
@@ -226,7 +241,9 @@ impl Reader<'_> {
                 None if key.path == "extends" => continue,
                 None => derived(key.path).or(key.default.map(str::to_string)),
             };
-            rows.push(Row { path: format!("{}{}", self.prefix, key.path), value, origin: self.origin(key.path) });
+            let beneath = self.beneath(key);
+            let path = format!("{}{}", self.prefix, key.path);
+            rows.push(Row { path, value, origin: self.origin(key.path), beneath });
         }
         rows
     }

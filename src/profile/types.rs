@@ -93,6 +93,8 @@ pub struct GenerationSettings {
     pub kv_tokens: usize,
     /// Tokens of an answer that must fit into the budget, with its prompt, before a request starts.
     pub kv_reserve: usize,
+    /// Whether no further request may begin.
+    pub paused: bool,
     /// Whether idle slots keep their tokens for requests that begin alike.
     pub prefix_cache: bool,
     /// Requests that may wait for a slot.
@@ -148,6 +150,9 @@ pub struct ModelProfile {
     pub slice_windows: Option<usize>,
     /// Whisper: the recordings' part of the engine's time while clips wait too.
     pub recordings_share: f64,
+    /// Which lanes are held.
+    pub clips_paused: bool,
+    pub recordings_paused: bool,
     /// Whisper: whether clips that a turn passed over stay owed when no recording is left.
     pub keep_owed: bool,
     /// Whisper: language assumed when the request names none and the model does not detect one.
@@ -215,5 +220,11 @@ pub struct BoxProfile {
     /// Threads for CPU model work; absent = the cores this process may use.
     pub cpu_threads: Option<usize>,
     pub limits: Limits,
+    /// Whether new work is refused: an operator drains the engine.
+    pub draining: bool,
+    /// Whether changes of settings are refused.
+    pub read_only: bool,
+    /// What is logged; absent = as the process was told at its start.
+    pub log_level: Option<String>,
     pub console: Console,
 }

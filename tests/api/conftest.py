@@ -42,13 +42,14 @@ def wait_for(condition, what: str, seconds: float = PATIENCE_S):
 class Engine:
     """A `lanekeeper serve` process of its own, and ways to speak to it."""
 
-    def __init__(self, folder: Path, profile: str = "demo", settings=(), environment=None, wait_ready: bool = True):
+    def __init__(self, folder: Path, profile: str = "demo", settings=(), environment=None, wait_ready: bool = True, fresh: bool = False):
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = folder / "serve.log"
-        self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder), **(environment or {})}
+        self.environment = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "XDG_STATE_HOME": str(folder / "state"), **(environment or {})}
         command = [BINARY, "serve", "--profile", profile, "--listen", f"127.0.0.1:{self.port}", "--offline"]
+        command += ["--fresh"] if fresh else []
         for setting in settings:
             command += ["--set", setting]
         self.process = subprocess.Popen(

@@ -2,14 +2,14 @@
 
 use super::{DATE, MANUAL, Page, source};
 use crate::control::ExitCode;
-use crate::profile::keys::{BOX, Key, MODEL};
+use crate::profile::keys::{BOX, Key, Kind, MODEL, Takes};
 use crate::profile::workload_keys::{CLIENTS, LOAD, SETTINGS};
 use crate::profile::{ALIASES, Family, RESERVED, variable};
 use crate::tui::key_docs;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
 pub fn pages() -> Vec<Page> {
-    vec![profile(), load(), exit_codes(), keys_of_console()]
+    vec![profile(), load(), knobs(), exit_codes(), keys_of_console()]
 }
 
 /// A page's head and NAME.
@@ -56,6 +56,57 @@ fn keys_of_console() -> Page {
     }
     see_also(&mut roff, &["lanekeeper-top"]);
     end(name, 7, &roff)
+}
+
+fn knobs() -> Page {
+    let name = "lanekeeper-knobs";
+    let mut roff = begin(name, 7, "the settings of a running engine");
+    roff.control("SH", ["DESCRIPTION"]);
+    roff.text([roman(
+        "A knob is a key of a profile (lanekeeper-profile(5)) in a running engine; those of a model stand under models.ID. \
+         What lanekeeper set gives it wins over the command line, the environment, the profile and the built-in default, \
+         in this order; lanekeeper unset lets it go again. lanekeeper get NAME shows every layer.",
+    )]);
+    roff.control("PP", []);
+    roff.text([roman(
+        "A change is checked as a whole, by the rules that hold at a start and by what the engine was allocated for, and \
+         is made as a whole or not at all. It is written to the journal and flushed to the disk before it is answered. \
+         Batches and iterations that run are never changed: it holds from the next one on, and a lower cap lets running \
+         work end.",
+    )]);
+    roff.control("PP", []);
+    roff.text([roman(
+        "With --ttl the engine undoes a change by itself, whatever becomes of the client. With --persist it comes back \
+         whenever the engine is started again (serve --fresh leaves that aside). A knob that takes a restart can only be \
+         set with --persist, and holds from the next start on.",
+    )]);
+    for (title, table, prefix) in [("KNOBS OF THE ENGINE", BOX, ""), ("KNOBS OF A MODEL", MODEL, "models.ID.")] {
+        roff.control("SH", [title]);
+        for key in table.iter().filter(|key| key.settable() && !matches!(key.kind, Kind::Models)) {
+            knob(&mut roff, key, prefix);
+        }
+    }
+    roff.control("SH", ["FILES"]);
+    roff.control("TP", []);
+    roff.text([bold("$XDG_STATE_HOME/lanekeeper/NAME/journal.jsonl")]);
+    roff.text([roman(
+        "The journal of the engine NAME, a JSON line per change; older files are numbered. Without XDG_STATE_HOME it is \
+         under ~/.local/state.",
+    )]);
+    see_also(&mut roff, &["lanekeeper-knobs", "lanekeeper-get", "lanekeeper-set", "lanekeeper-journal"]);
+    end(name, 7, &roff)
+}
+
+fn knob(roff: &mut Roff, key: &Key, prefix: &str) {
+    roff.control("TP", []);
+    let takes = match key.takes {
+        Takes::Live => "live",
+        Takes::Restart => "restart",
+    };
+    let default =
+        key.default.filter(|text| !text.is_empty()).map(|text| format!(", default {text}")).unwrap_or_default();
+    roff.text([bold(format!("{prefix}{}", key.path)), roman(format!(" ({takes}{default})"))]);
+    roff.text([roman(format!("{}{}", key.doc, only(key)))]);
 }
 
 fn profile() -> Page {
@@ -161,14 +212,18 @@ fn keys(roff: &mut Roff, table: &[Key]) {
             Some(default) => format!(" (default {default})"),
         };
         roff.text([bold(key.path), roman(default)]);
-        let only = match key.only {
-            [] => String::new(),
-            families => {
-                let names: Vec<&str> = families.iter().map(|f: &Family| f.name()).collect();
-                format!(" Only for {}.", names.join(" and "))
-            }
-        };
-        roff.text([roman(format!("{}{only}", key.doc))]);
+        roff.text([roman(format!("{}{}", key.doc, only(key)))]);
+    }
+}
+
+/// Which models a key is for, where it is not for all.
+fn only(key: &Key) -> String {
+    match key.only {
+        [] => String::new(),
+        families => {
+            let names: Vec<&str> = families.iter().map(|f: &Family| f.name()).collect();
+            format!(" Only for {}.", names.join(" and "))
+        }
     }
 }
 

@@ -10,17 +10,18 @@ use super::job::{
 };
 use super::receipts::Receipts;
 use super::recorder::Recording;
+use super::settings::{Leases, Settings};
 use super::shared::Shared;
 use super::snapshot::Snapshots;
 use super::ticket::{RequestId, Ticket};
 use super::{CommitFeed, DeviceSlot, probe};
-use crate::control::{ErrorKind, Fault, Op, Snapshot};
+use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault, Op, Snapshot};
 use crate::engine::models::{self, LoadedModel, ModelError};
 use crate::engine::scheduler::Micros;
-use crate::profile::{BoxProfile, FileRole, ModelProfile};
+use crate::profile::{BoxProfile, FileRole, Limits, ModelProfile};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -30,6 +31,9 @@ pub type ModelFiles = BTreeMap<String, BTreeMap<FileRole, PathBuf>>;
 /// Turns a model's files into a loaded model, on the thread that will run it. Tests pass their own.
 pub type Loader =
     Arc<dyn Fn(&ModelProfile, &BTreeMap<FileRole, PathBuf>) -> Result<LoadedModel, ModelError> + Send + Sync>;
+
+/// Told what is to be logged; absent = as the process was told at its start.
+pub type LogSwitch = Box<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// A model's worker.
 pub(super) enum Worker {
@@ -50,9 +54,44 @@ pub(super) struct Core {
     pub host: HostFacts,
     loading: watch::Receiver<usize>,
     snapshots: Snapshots,
+    /// Set once, where somebody operates the engine.
+    operated: OnceLock<Operated>,
+}
+
+/// The live settings, and the thread that ends leases.
+pub(super) struct Operated {
+    pub settings: Settings,
+    log: LogSwitch,
+    leases: Leases,
 }
 
 impl Core {
+    /// Hands settings to their owners, which take them between two batches. Cannot fail: they were checked before.
+    fn adopt(&self, profile: &BoxProfile) {
+        self.shared.set_limits(profile.limits);
+        self.shared.close(profile.draining);
+        if let Some(operated) = self.operated.get() {
+            (operated.log)(profile.log_level.as_deref());
+        }
+        for (handle, worker) in self.models.iter().zip(&self.workers) {
+            let Some(model) = profile.models.iter().find(|model| model.id == handle.profile.id) else { continue };
+            if handle.adopt(model)
+                && let Some(device) = self.device(&handle.device)
+            {
+                device.weigh(&handle.name, model.device_weight);
+            }
+            // All are woken: a drain is no setting of a model's own.
+            match worker {
+                Worker::Batch(worker) => worker.wake(),
+                Worker::Generation(worker) => worker.wake(),
+            }
+        }
+    }
+
+    pub fn settings(&self) -> Option<&Settings> {
+        self.operated.get().map(|operated| &operated.settings)
+    }
+
     pub fn device(&self, id: &str) -> Option<&Arc<DeviceSlot>> {
         self.devices.iter().find(|slot| slot.id == id)
     }
@@ -128,12 +167,20 @@ impl Engine {
             host: HostFacts::default(),
             loading,
             snapshots: Snapshots::default(),
+            operated: OnceLock::new(),
         };
+        core.shared.close(core.profile.draining);
         Ok(Engine { core: Arc::new(core) })
     }
 
+    /// What it was started with.
     pub fn profile(&self) -> &BoxProfile {
         &self.core.profile
+    }
+
+    /// The limits as they hold now.
+    pub fn limits(&self) -> Arc<Limits> {
+        self.core.shared.limits()
     }
 
     /// Served models in profile order.
@@ -207,6 +254,39 @@ impl Engine {
         }
     }
 
+    /// Lets operators change `settings`, whose profile this engine was started with. Once, when its doors are open.
+    pub fn operate(&self, settings: Settings, log: LogSwitch) -> Result<(), Fault> {
+        settings.begin();
+        let core = Arc::downgrade(&self.core);
+        let leases = Leases::start(move || {
+            let core = core.upgrade()?;
+            // Not there yet when the thread is quick; then there is no lease yet either.
+            Some(core.settings().and_then(|settings| settings.expire(&|profile| core.adopt(profile))))
+        })?;
+        if self.core.operated.set(Operated { settings, log, leases }).is_err() {
+            return Err(Fault::new(ErrorKind::Internal, "the engine is operated already"));
+        }
+        Ok(())
+    }
+
+    /// The live settings; a fault where nobody operates this engine.
+    pub fn settings(&self) -> Result<&Settings, Fault> {
+        self.core.settings().ok_or_else(|| {
+            Fault::new(ErrorKind::Forbidden, "the settings of this engine cannot be changed while it runs")
+                .code("read_only")
+                .hint("`lanekeeper serve` starts one that can be operated")
+        })
+    }
+
+    /// Changes live settings for `actor`: all that is asked for or nothing. Waits for the disk.
+    pub fn change(&self, request: &ChangeRequest, actor: &str) -> Result<ChangeAnswer, Fault> {
+        let answer = self.settings()?.change(request, actor, &|profile| self.core.adopt(profile))?;
+        if let Some(operated) = self.core.operated.get() {
+            operated.leases.wake();
+        }
+        Ok(answer)
+    }
+
     /// Changes what bounds a model's batches from the next one on.
     pub fn retune(&self, model: &str, change: Retune) -> Result<(), Fault> {
         self.batch(model, change.op)?.retune(change)
@@ -253,6 +333,11 @@ impl Engine {
         (now - from, shared.recorder.since(from, now, model, &live))
     }
 
+    /// Whether new work is refused because the process ends or an operator says so.
+    pub fn is_draining(&self) -> bool {
+        self.core.shared.is_draining()
+    }
+
     /// Whether new work can be admitted now; the reasons when not (loading, draining, full queues).
     pub fn readiness(&self) -> Result<(), Vec<String>> {
         probe::readiness(&self.core)
@@ -281,7 +366,7 @@ impl Engine {
             }
         }
         let mut live = self.core.shared.registry.live();
-        let limit = Duration::try_from_secs_f64(self.core.profile.limits.drain_s).unwrap_or(Duration::MAX);
+        let limit = Duration::try_from_secs_f64(self.core.shared.limits().drain_s).unwrap_or(Duration::MAX);
         if tokio::time::timeout(limit, live.wait_for(|live| *live == 0)).await.is_err() {
             let left = *live.borrow();
             tracing::warn!(left, limit_s = limit.as_secs_f64(), "the drain limit passed with requests still running");

@@ -22,7 +22,9 @@ pub(super) enum LoadState {
 
 /// A served model, as doors see it.
 pub struct ModelHandle {
+    /// What it was started with. What may change while it runs is in [`settings`](Self::settings).
     pub profile: ModelProfile,
+    settings: ArcSwap<ModelProfile>,
     /// Unix seconds when the engine took it up.
     pub created: u64,
     pub(super) name: Arc<str>,
@@ -38,11 +40,31 @@ impl ModelHandle {
         ModelHandle {
             name: Arc::from(profile.id.as_str()),
             device: device_id(profile.device),
+            settings: ArcSwap::from_pointee(profile.clone()),
             profile,
             created,
             state: ArcSwap::from_pointee(LoadState::Loading),
             advanced: AtomicU64::new(0),
         }
+    }
+
+    /// The profile as it holds now.
+    pub fn settings(&self) -> Arc<ModelProfile> {
+        self.settings.load_full()
+    }
+
+    /// Whether `known` is not what holds now: its owner is to take the new one.
+    pub(super) fn has_newer(&self, known: &Arc<ModelProfile>) -> bool {
+        !Arc::ptr_eq(&self.settings.load(), known)
+    }
+
+    /// New settings; false when they are those that hold. The worker looks at them before its next batch.
+    pub(super) fn adopt(&self, settings: &ModelProfile) -> bool {
+        let differ = **self.settings.load() != *settings;
+        if differ {
+            self.settings.store(Arc::new(settings.clone()));
+        }
+        differ
     }
 
     /// The shared half; a fault while loading or after a failed load.

@@ -8,6 +8,8 @@
 //! a model). A generation model has one thread, which plans each iteration itself ([`generation`]). On a shared device
 //! they take turns, step by step ([`DeviceSlot`]).
 //!
+//! What an operator may change while it runs has its owner in [`settings`]; workers take it between two batches.
+//!
 //! Shared by all of them, without blocking: [`Shared`] (clock, request registry, metrics, recorder of
 //! arrivals, limits). A request inside the
 //! engine is a [`Live`] value; whoever owns it ends it, once. A panic in one request is contained by its runner and
@@ -29,6 +31,7 @@ mod probe;
 pub mod receipts;
 pub mod recorder;
 pub mod registry;
+pub mod settings;
 pub mod shared;
 mod snapshot;
 pub mod stats;
@@ -40,7 +43,7 @@ pub use batch::Retune;
 pub use clock::Clock;
 pub use commits::{CommitFeed, CommitHub};
 pub use device::{DeviceGuard, DeviceSlot};
-pub use engine::{Engine, Loader, ModelFiles};
+pub use engine::{Engine, Loader, LogSwitch, ModelFiles};
 pub use events::{EventSink, events};
 pub use handle::ModelHandle;
 pub use job::{
@@ -49,5 +52,6 @@ pub use job::{
 };
 pub use live::Live;
 pub use recorder::{Recorder, Recording};
+pub use settings::Settings;
 pub use shared::Shared;
 pub use ticket::{CancelFlag, RequestId, Ticket};

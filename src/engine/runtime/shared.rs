@@ -9,6 +9,7 @@ use super::registry::Registry;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::scheduler::Micros;
 use crate::profile::Limits;
+use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,12 +20,15 @@ pub struct Shared {
     pub registry: Registry,
     pub metrics: Metrics,
     pub recorder: Recorder,
-    pub limits: Limits,
+    limits: ArcSwap<Limits>,
     /// Progress of generations, for observers.
     pub commits: Arc<CommitHub>,
     /// Where generations leave a line each; absent unless the profile names a file.
     pub receipts: Option<Receipts>,
+    /// The process ends.
     draining: AtomicBool,
+    /// An operator has new work refused.
+    closed: AtomicBool,
     stopped: AtomicBool,
 }
 
@@ -35,25 +39,40 @@ impl Shared {
             registry: Registry::default(),
             metrics: Metrics::default(),
             recorder: Recorder::default(),
-            limits,
+            limits: ArcSwap::from_pointee(limits),
             commits: Arc::new(CommitHub::default()),
             receipts: None,
             draining: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         }
     }
 
+    /// The limits as they hold now.
+    pub fn limits(&self) -> Arc<Limits> {
+        self.limits.load_full()
+    }
+
+    pub fn set_limits(&self, limits: Limits) {
+        self.limits.store(Arc::new(limits));
+    }
+
     /// How long a reader may take nothing.
     pub fn stall(&self) -> Micros {
-        Micros::from_ms(self.limits.stall_s * 1_000.0)
+        Micros::from_ms(self.limits.load().stall_s * 1_000.0)
     }
 
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
+    /// Refuses new work, or takes it again. A process that ends goes on draining.
+    pub fn close(&self, closed: bool) {
+        self.closed.store(closed, Ordering::Release);
+    }
+
     pub fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.draining.load(Ordering::Acquire) || self.closed.load(Ordering::Acquire)
     }
 
     /// The engine is gone: workers end.
@@ -67,7 +86,7 @@ impl Shared {
 
     /// The deadline of a request submitted now: its own, else the box's default, else none.
     pub fn deadline(&self, asked_s: Option<f64>, now: Micros) -> Option<Micros> {
-        asked_s.or(self.limits.default_deadline_s).map(|s| now + Micros::from_ms(s * 1_000.0))
+        asked_s.or(self.limits.load().default_deadline_s).map(|s| now + Micros::from_ms(s * 1_000.0))
     }
 }
 

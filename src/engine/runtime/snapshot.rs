@@ -5,6 +5,7 @@ use super::clock::{lock, unix_ms};
 use super::engine::{Core, Worker};
 use super::handle::LoadState;
 use super::registry::Record;
+use crate::control::changes::Override;
 use crate::control::snapshot::{
     Device, Dropped, EngineState, Model, ModelState, Request, RequestState, Requests, SCHEMA, Wait,
 };
@@ -81,7 +82,7 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
                     };
                     places.extend(queue.waiting.iter().map(|w| (w.id, place(w))));
                     if let Some(stats) = worker.stats(queue.op) {
-                        queues.push(queue.assemble(stats, handle.profile.max_queue, now));
+                        queues.push(queue.assemble(stats, handle.settings().max_queue, now));
                     }
                 }
             }
@@ -104,6 +105,12 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
     }
     generation.sort_by(|a: &crate::control::snapshot::Generation, b| a.model.cmp(&b.model));
     let (state, reasons) = engine_state(&models, draining);
+    let settings = core.settings().map(|settings| (settings.published(), settings.now_ms()));
+    let (revision, overrides, journal_tail) = settings.map_or((0, Vec::new(), Vec::new()), |(shown, now_ms)| {
+        let left = |o: &Override| o.expires_at_ms.map(|at| at.saturating_sub(now_ms) as f64);
+        let overrides = shown.overrides.iter().map(|o| Override { left_ms: left(o), ..o.clone() }).collect();
+        (shown.revision, overrides, shown.tail.clone())
+    });
     Snapshot {
         schema: SCHEMA.to_string(),
         node: core.profile.name.clone(),
@@ -112,7 +119,7 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
         seq,
         at_ms: unix_ms(),
         uptime_ms: now.0 / 1_000,
-        revision: 0,
+        revision,
         state,
         reasons,
         host: core.host.get(core.threads, now),
@@ -120,6 +127,8 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
         models,
         generation,
         requests: requests(core, &places, now),
+        overrides,
+        journal_tail,
         dropped: Dropped {
             events: core.shared.receipts.as_ref().map_or(0, super::receipts::Receipts::lost),
             frames: core.shared.commits.dropped(),

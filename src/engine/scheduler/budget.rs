@@ -31,7 +31,7 @@ impl CapOrigin {
             CapOrigin::Set(Origin::File(_)) => "profile",
             CapOrigin::Set(Origin::Env { .. }) => "environment",
             CapOrigin::Set(Origin::CommandLine { .. }) => "command_line",
-            CapOrigin::Live => "live",
+            CapOrigin::Live | CapOrigin::Set(Origin::Live) => "live",
             CapOrigin::Derived(from) => from.name(),
         }
     }
@@ -180,6 +180,14 @@ impl CostLayers {
             CapOrigin::Model => changed(before.value, after.value),
             pinned => Adoption::Pinned { by: pinned },
         }
+    }
+
+    /// What is set, and the bounds, are those of `other`; what was reported and the operator's own cap stay.
+    pub(super) fn adopt(&mut self, other: &CostLayers) -> Adoption {
+        let before = self.budget();
+        (self.set, self.floor) = (other.set.clone(), other.floor.clone());
+        (self.start, self.ceiling) = (other.start.clone(), other.ceiling.clone());
+        changed(before.value, self.budget().value)
     }
 
     /// An operator sets the budget, or lets it go: then the next layer binds again.

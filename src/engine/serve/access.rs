@@ -18,9 +18,9 @@ use std::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Door {
     Tcp,
-    /// The control socket, and whether the peer is the engine's own user (or root).
+    /// The control socket, with its peer's user if that is the engine's own (or root).
     Socket {
-        same_user: bool,
+        uid: Option<u32>,
     },
 }
 
@@ -30,6 +30,8 @@ pub(super) struct Client {
     /// Label of the key, or `local`.
     pub(super) label: Arc<str>,
     pub(super) rights: Rights,
+    /// Who it is in the journal: `uid:1000`, `key:LABEL`, `local`.
+    pub(super) actor: Arc<str>,
 }
 
 /// Finds out who asks, and logs the request without anything of its content.
@@ -67,23 +69,25 @@ pub(super) async fn identify(State(app): State<App>, mut request: Request, next:
 
 fn who(app: &App, request: &Request) -> Result<Client, Fault> {
     let door = request.extensions().get::<Door>().copied().unwrap_or(Door::Tcp);
-    let local = || Client { label: Arc::from("local"), rights: Rights::ALL };
+    let local = |actor: &str| Client { label: Arc::from("local"), rights: Rights::ALL, actor: Arc::from(actor) };
     match door {
-        Door::Socket { same_user: true } => Ok(local()),
-        Door::Socket { same_user: false } => {
+        Door::Socket { uid: Some(uid) } => Ok(local(&format!("uid:{uid}"))),
+        Door::Socket { uid: None } => {
             Err(Fault::new(ErrorKind::Forbidden, "the control socket serves the engine's own user")
                 .hint("use the TCP address with a key"))
         }
         Door::Tcp if app.keys.is_empty() => {
             // Anyone on this machine may ask, but a web page that a browser on it shows may not.
             refuse_foreign_pages(request.uri(), request.headers())?;
-            Ok(local())
+            Ok(local("local"))
         }
         Door::Tcp => match bearer(request.headers())? {
             None => Err(Fault::new(ErrorKind::Unauthenticated, "this engine needs a key and none was sent")
                 .hint("send `Authorization: Bearer KEY`")),
             Some(key) => match app.keys.find(key) {
-                Some((label, rights)) => Ok(Client { label: Arc::from(label), rights }),
+                Some((label, rights)) => {
+                    Ok(Client { label: Arc::from(label), rights, actor: Arc::from(format!("key:{label}")) })
+                }
                 None => {
                     Err(Fault::new(ErrorKind::Unauthenticated, "the key that was sent is not one of this engine's"))
                 }

@@ -32,6 +32,7 @@ pub(super) type App = Arc<Doors>;
 pub(super) struct Doors {
     pub(super) engine: Engine,
     pub(super) keys: Keys,
+    /// As they were at the start: what is allocated follows from them. Those that may change are the engine's.
     pub(super) limits: Limits,
     pub(super) decoders: DecodePool,
     pub(super) intake: Intake,
@@ -79,13 +80,19 @@ impl Doors {
     /// of the body in bytes.
     pub(super) async fn object(&self, request: Request) -> Result<(Map<String, Value>, usize), Failure> {
         let request = self.admit(request).await?;
-        let bytes = body::read(request, "limits.json_bytes", self.limits.json_bytes).await?;
+        let bytes = body::read(request, "limits.json_bytes", self.engine.limits().json_bytes).await?;
         Ok((fields::parse(&bytes)?, bytes.len()))
+    }
+
+    /// The JSON object of a request that is taken whether the engine drains or not.
+    pub(super) async fn object_always(&self, request: Request) -> Result<Map<String, Value>, Failure> {
+        let bytes = body::read(request, "limits.json_bytes", self.engine.limits().json_bytes).await?;
+        Ok(fields::parse(&bytes)?)
     }
 
     /// Whether new work is taken.
     pub(super) fn admitting(&self) -> Result<(), Fault> {
-        if *self.draining.borrow() {
+        if *self.draining.borrow() || self.engine.is_draining() {
             return Err(Fault::new(ErrorKind::Draining, "the engine is draining and takes no new work")
                 .hint("send it to another engine, or retry once this one is back"));
         }
@@ -94,7 +101,7 @@ impl Doors {
 
     /// The engine's view of who asks, with the deadline of the request or of the box.
     pub(super) fn caller(&self, client: &Client, deadline_s: Option<f64>) -> Caller {
-        Caller { client: client.label.to_string(), deadline_s: deadline_s.or(self.limits.default_deadline_s) }
+        Caller { client: client.label.to_string(), deadline_s: deadline_s.or(self.engine.limits().default_deadline_s) }
     }
 
     /// A place for an upload of `bytes` (all that the limit allows, if it does not say).

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn client() -> Client {
-        Client { label: "app".into(), rights: Rights::ALL }
+        Client { label: "app".into(), rights: Rights::ALL, actor: "key:app".into() }
     }
 
     #[tokio::test]

@@ -3,7 +3,9 @@
 use super::access;
 use super::app::App;
 use super::failure;
-use super::http::{arrivals, audio, chat, commits, completions, control, embeddings, models, probes, requests, rerank};
+use super::http::{
+    arrivals, audio, chat, commits, completions, control, embeddings, models, probes, requests, rerank, settings,
+};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -31,10 +33,13 @@ pub(super) fn router(app: App) -> Router {
         .route("/control/v1/snapshot", get(control::snapshot))
         .route("/control/v1/watch", get(control::watch))
         .route("/control/v1/arrivals", get(arrivals::arrivals))
+        .route("/control/v1/knobs", get(settings::knobs))
+        .route("/control/v1/journal", get(settings::journal))
         .route_layer(from_fn(access::require_read));
     let control = Router::new()
         .route("/v1/requests/{id}", delete(requests::cancel))
         .route("/control/v1/commits", get(commits::commits))
+        .route("/control/v1/changes", post(settings::change))
         .route_layer(from_fn(access::require_control));
     Router::new()
         .merge(serve)

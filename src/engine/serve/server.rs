@@ -217,8 +217,8 @@ async fn accept_socket(socket: &ControlSocket, shared: &Shared) {
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
         match socket.accept().await {
-            Ok((stream, same_user)) => {
-                tokio::spawn(connection(stream, Door::Socket { same_user }, shared.clone(), place));
+            Ok((stream, uid)) => {
+                tokio::spawn(connection(stream, Door::Socket { uid }, shared.clone(), place));
             }
             Err(e) => accept_failed("control", e).await,
         }

@@ -66,12 +66,12 @@ impl ControlSocket {
         &self.path
     }
 
-    /// The next connection, and whether its peer is this process's user (or root).
-    pub(super) async fn accept(&self) -> io::Result<(UnixStream, bool)> {
+    /// The next connection, and its peer's user where that is this process's (or root).
+    pub(super) async fn accept(&self) -> io::Result<(UnixStream, Option<u32>)> {
         let (stream, _) = self.listener.accept().await?;
         // A peer whose credentials cannot be read is a stranger.
-        let same_user = stream.peer_cred().is_ok_and(|cred| cred.uid() == self.uid || cred.uid() == 0);
-        Ok((stream, same_user))
+        let uid = stream.peer_cred().ok().map(|cred| cred.uid()).filter(|uid| *uid == self.uid || *uid == 0);
+        Ok((stream, uid))
     }
 }
 

@@ -158,6 +158,14 @@ impl Gate {
         self.decide(false, GateCode::RowsDepend);
     }
 
+    /// Other settings, from the next pass on. What was learned stays.
+    pub fn configure(&mut self, settings: &SpeculationSettings) {
+        self.exploration = settings.exploration_ratio.clamp(0.0, 1.0);
+        if settings.policy != self.policy {
+            self.set_policy(settings.policy);
+        }
+    }
+
     /// Another policy, from the next pass on. What was learned stays.
     pub fn set_policy(&mut self, policy: SpeculationPolicy) {
         self.policy = policy;

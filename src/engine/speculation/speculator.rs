@@ -70,11 +70,10 @@ pub struct Speculator {
 
 impl Speculator {
     pub fn new(settings: &SpeculationSettings, choice: SpeculationChoice, proposer: Box<dyn Proposer>) -> Speculator {
-        let max = settings.width_max.min(SpeculationSettings::WIDEST);
         Speculator {
             choice,
             proposer,
-            width: Width::new(WidthLimits { min: settings.width_min.min(max), max }),
+            width: Width::new(limits(settings)),
             estimates: Estimates::new(HALF_LIFE),
             tally: SpeculationTally::default(),
             cooldown_tokens: settings.reject_cooldown_tokens,
@@ -83,6 +82,13 @@ impl Speculator {
             opened: None,
             shadow: None,
         }
+    }
+
+    /// Other widths and another cooldown, from the next offer on. The proposer stays.
+    pub fn configure(&mut self, settings: &SpeculationSettings) {
+        self.width.limit(limits(settings));
+        self.cooldown_tokens = settings.reject_cooldown_tokens;
+        self.cooldown = self.cooldown.min(self.cooldown_tokens);
     }
 
     pub fn choice(&self) -> SpeculationChoice {
@@ -224,6 +230,11 @@ impl Speculator {
         }
         None
     }
+}
+
+fn limits(settings: &SpeculationSettings) -> WidthLimits {
+    let max = settings.width_max.min(SpeculationSettings::WIDEST);
+    WidthLimits { min: settings.width_min.min(max), max }
 }
 
 /// Behind a window that held, the target's own token tells whether one more proposed token would have held as well.

@@ -22,6 +22,12 @@ impl Width {
         Width { limits, current: limits.min.max(limits.max.min(2)) }
     }
 
+    /// Other limits; the width stays where it is, within them.
+    pub fn limit(&mut self, limits: WidthLimits) {
+        let Width { limits, .. } = Width::new(limits);
+        *self = Width { limits, current: self.current.max(limits.min).min(limits.max) };
+    }
+
     pub fn current(&self) -> usize {
         self.current
     }

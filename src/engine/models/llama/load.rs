@@ -165,6 +165,7 @@ mod tests {
             kv_tokens: 96,
             kv_reserve: 16,
             prefix_cache: true,
+            paused: false,
             queue: 4,
             iteration_tokens: 32,
             prefill_chunk: 8,

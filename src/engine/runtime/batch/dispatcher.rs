@@ -1,6 +1,7 @@
 //! The thread that owns the formers: takes requests in, lets them out in batches, takes recordings back between two
 //! slices, and answers those that leave.
 
+use super::door::slots;
 use super::job::{Batch, Job};
 use super::queue::{Inflight, Queue};
 use super::view::{InflightView, WorkerView};
@@ -12,6 +13,7 @@ use crate::engine::runtime::recorder::Ran;
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{CapMove, Formed, Former, ItemId, LaneRules, Micros, MoveCause, Paused, Rounds};
+use crate::profile::ModelProfile;
 use arc_swap::ArcSwap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -32,6 +34,10 @@ pub(super) struct Dispatcher {
     inbox: Receiver<Command>,
     runner: SyncSender<Batch>,
     slots: usize,
+    /// The settings that the queues have.
+    settings: Arc<ModelProfile>,
+    /// A drain lets held lanes go.
+    drained: bool,
     queues: BTreeMap<Op, Queue>,
     jobs: HashMap<ItemId, Job>,
     inflight: BTreeMap<u64, Inflight>,
@@ -55,7 +61,8 @@ impl Dispatcher {
         sweep: Arc<AtomicBool>,
         view: Arc<ArcSwap<WorkerView>>,
     ) -> Result<Dispatcher, Fault> {
-        let (profile, device) = (&context.handle.profile, &context.handle.device);
+        let settings = context.handle.settings();
+        let (profile, device) = (&*settings, &context.handle.device);
         let queue = |(op, stats): (&Op, &Arc<OpStats>)| Ok((*op, Queue::new(*op, profile, device, stats.clone())?));
         let queues = ops.iter().map(queue).collect::<Result<_, Fault>>()?;
         Ok(Dispatcher {
@@ -63,6 +70,8 @@ impl Dispatcher {
             inbox,
             runner,
             slots,
+            settings,
+            drained: false,
             queues,
             jobs: HashMap::new(),
             inflight: BTreeMap::new(),
@@ -144,6 +153,8 @@ impl Dispatcher {
             Command::Ran(report) => self.ran(*report),
             Command::Retune(change) => self.retune(&change),
             Command::Drain => self.drain(),
+            // Looked at with every round of the loop.
+            Command::Settings => {}
             // The shared flag says the same; this only wakes the thread.
             Command::Stop => {}
         }
@@ -193,6 +204,29 @@ impl Dispatcher {
         if let Some(depth) = change.depth {
             self.slots = depth.clamp(1, MAX_DEPTH);
         }
+    }
+
+    /// Takes over the model's settings if they have changed, or if a drain that was called off had let lanes go.
+    fn adopt(&mut self) {
+        let undrained = self.drained && !self.context.shared.is_draining();
+        if !undrained && !self.context.handle.has_newer(&self.settings) {
+            return;
+        }
+        let (now, settings) = (self.now(), self.context.handle.settings());
+        for op in self.queues.keys().copied().collect::<Vec<_>>() {
+            let Some(queue) = self.queues.get_mut(&op) else { continue };
+            match queue.adopt(&settings, &self.context.handle.device, now) {
+                Ok(moves) => self.tell(op, &moves),
+                // Checked before it was let in.
+                Err(fault) => {
+                    tracing::error!(model = %self.context.handle.name, %op, %fault, "settings were not taken")
+                }
+            }
+        }
+        self.slots = slots(&settings, &self.context.handle.device);
+        self.settings = settings;
+        self.drained = false;
+        self.dirty = true;
     }
 
     fn ran(&mut self, report: Report) {
@@ -245,6 +279,7 @@ impl Dispatcher {
 
     /// Lets go what passed its deadline, and what was cancelled while the channel was full.
     fn housekeep(&mut self) {
+        self.adopt();
         let now = self.now();
         if self.sweep.swap(false, Ordering::AcqRel) {
             let ids: Vec<ItemId> = self.jobs.keys().copied().collect();
@@ -268,6 +303,7 @@ impl Dispatcher {
         if self.jobs.values().any(|job| !job.has_started()) {
             self.answer(&draining_fault(), |job| !job.has_started());
         }
+        self.drained = true;
         for queue in self.queues.values_mut() {
             let rules = *queue.former.rules();
             if rules.paused != Paused::default() {

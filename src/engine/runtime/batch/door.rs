@@ -13,6 +13,7 @@ use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::runtime::{Live, RequestId, Ticket, events};
 use crate::engine::scheduler::{Item, ItemId, Micros};
+use crate::profile::ModelProfile;
 use arc_swap::ArcSwap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +22,9 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 /// Events of a transcription that its reader may leave untaken: hours of speech. Beyond it the reader is given up.
 const TRANSCRIPT_EVENTS: usize = 16_384;
+
+/// Room in the channel however small the queue is at the start: an operator may raise it.
+const LEAST_ROOM: usize = 4_096;
 
 /// Commands that may wait for the dispatcher beside the submissions that the queues admit.
 const SPARE_COMMANDS: usize = 256;
@@ -44,9 +48,9 @@ impl BatchWorker {
         let profile = &context.handle.profile;
         let ops: BTreeMap<Op, Arc<OpStats>> =
             profile.ops.iter().filter(|op| **op != Op::Generate).map(|op| (*op, Arc::new(OpStats::new(*op)))).collect();
-        let room = profile.max_queue.saturating_mul(ops.len()).saturating_add(SPARE_COMMANDS);
+        let room = queue_room(profile).saturating_mul(ops.len()).saturating_add(SPARE_COMMANDS);
         let (commands, inbox) = sync_channel(room);
-        let slots = slots(&context);
+        let slots = slots(&context.handle.profile, &context.handle.device);
         let (batches, work) = sync_channel(MAX_DEPTH);
         let sweep = Arc::new(AtomicBool::new(false));
         let view = Arc::new(ArcSwap::from_pointee(WorkerView::default()));
@@ -96,7 +100,7 @@ impl BatchWorker {
             Fault::invalid("model", format!("model `{name}` does not serve {}", item.op)).code("unsupported_operation")
         })?;
         handle.work_comes(self.busy(), shared.clock.now());
-        if !stats.admit(handle.profile.max_queue) {
+        if !stats.admit(handle.settings().max_queue) {
             shared.metrics.refused(name, item.op, "queue_full");
             return Err(self.queue_full(item.op));
         }
@@ -141,6 +145,12 @@ impl BatchWorker {
         })
     }
 
+    /// Says that the model's settings have changed.
+    pub fn wake(&self) {
+        // A full channel means that the dispatcher is awake: it looks before it forms its next batch.
+        let _ = self.commands.try_send(Command::Settings);
+    }
+
     /// Answers what waits and starts nothing more. [`Shared::drain`](crate::engine::runtime::Shared::drain) comes first.
     pub fn drain(&self) {
         // A full channel means that the dispatcher is awake, and it sees the shared flag when it has caught up.
@@ -157,7 +167,7 @@ impl BatchWorker {
 
     /// The operation whose queue is full, if one is.
     pub fn full(&self) -> Option<Op> {
-        let max = self.context.handle.profile.max_queue;
+        let max = self.context.handle.settings().max_queue;
         self.ops.values().find(|stats| stats.waiting() >= max).map(|stats| stats.op)
     }
 
@@ -168,7 +178,7 @@ impl BatchWorker {
     }
 
     fn queue_full(&self, op: Op) -> Fault {
-        let (name, max) = (&self.context.handle.name, self.context.handle.profile.max_queue);
+        let (name, max) = (&self.context.handle.name, self.context.handle.settings().max_queue);
         let view = self.view.load();
         let free_in = view.queues.iter().find_map(|q| q.inflight_left(self.context.shared.clock.now()));
         let seconds = free_in.map_or(1, |left| left.as_secs().ceil().clamp(1.0, 60.0) as u32);
@@ -195,9 +205,14 @@ fn tell(commands: &SyncSender<Command>, sweep: &AtomicBool, id: RequestId) {
 /// Batches that may be with the runner at once, where the profile does not say. On a CPU a second one would only be
 /// frozen earlier than it needs to be: nothing overlaps, so what arrives in the meantime should still be able to join. On
 /// a GPU the next batch is made ready while one runs.
-fn slots(context: &WorkerContext) -> usize {
-    let by_device = if context.handle.device == "cpu" { 1 } else { 2 };
-    context.handle.profile.depth.unwrap_or(by_device).clamp(1, MAX_DEPTH)
+pub(super) fn slots(profile: &ModelProfile, device: &str) -> usize {
+    let by_device = if device == "cpu" { 1 } else { 2 };
+    profile.depth.unwrap_or(by_device).clamp(1, MAX_DEPTH)
+}
+
+/// Requests per operation that the channel to the dispatcher has room for: what the queues may be raised to.
+pub(in crate::engine::runtime) fn queue_room(profile: &ModelProfile) -> usize {
+    profile.max_queue.max(LEAST_ROOM)
 }
 
 fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> Result<(), Fault> {

@@ -19,7 +19,8 @@ mod runner;
 mod transcribe;
 mod view;
 
-pub(super) use door::BatchWorker;
+pub(super) use door::{BatchWorker, queue_room};
+pub(super) use queue::check;
 pub(super) use view::{Surroundings, WaitingView, WorkerView};
 
 use crate::control::Op;
@@ -37,8 +38,10 @@ enum Command {
     Loaded,
     /// A batch has ended.
     Ran(Box<Report>),
-    /// New settings.
+    /// New settings of one operation.
     Retune(Box<Retune>),
+    /// The model's settings have changed: look at them. Without this the dispatcher looks before its next batch.
+    Settings,
     /// Answer what waits, start nothing more.
     Drain,
     /// The engine is gone.
@@ -46,7 +49,7 @@ enum Command {
 }
 
 /// The most batches that may be with the runner at once: the places of its channel.
-const MAX_DEPTH: usize = 16;
+pub(super) const MAX_DEPTH: usize = 16;
 
 /// New settings of one operation, from the next batch on. What is absent stays as it is.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,7 +9,8 @@ use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::setup::{controller_settings, cost_layers, slice_windows};
 use crate::engine::scheduler::{
     AUDIO_HARD_CAP_MS, Adaptive, Arrivals, BatchCaps, CapMove, CostLayers, FlushReason, Formed, Former, Item, ItemId,
-    Knob, LaneRules, Layered, Micros, MoveCause, Outlook, Running, ServiceFit, Slice, TurnKind, TurnView, forecast,
+    Knob, LaneRules, Layered, Micros, MoveCause, Outlook, Paused, Running, ServiceFit, Slice, TurnKind, TurnView,
+    forecast,
 };
 use crate::profile::ModelProfile;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -61,13 +62,7 @@ pub(super) struct Queue {
 impl Queue {
     /// Refuses settings of the controller that contradict each other, naming both.
     pub fn new(op: Op, profile: &ModelProfile, device: &str, stats: Arc<OpStats>) -> Result<Queue, Fault> {
-        let refuse = |why: String| {
-            let message = format!("model `{}`, {op}: {why}", profile.id);
-            Fault::invalid("adaptive", message).hint("see `lanekeeper profile show` for where each value comes from")
-        };
-        let settings = controller_settings(&profile.adaptive, profile.wait_ms);
-        settings.check().map_err(|e| refuse(e.to_string()))?;
-        let adaptive = Adaptive::new(settings, layers(profile)).map_err(|e| refuse(e.to_string()))?;
+        let adaptive = adaptive(profile, op)?;
         let base = caps(profile, op, device);
         let mut former = Former::new(adaptive.caps(base));
         former.set_rules(rules(profile));
@@ -216,6 +211,22 @@ impl Queue {
         Ok(moves)
     }
 
+    /// The model's settings, from the next batch on. Returns the knobs that were moved by them; nothing is taken of
+    /// settings that contradict each other.
+    pub fn adopt(&mut self, profile: &ModelProfile, device: &str, now: Micros) -> Result<Vec<CapMove>, Fault> {
+        let fresh = adaptive(profile, self.op)?;
+        let mut moves = Vec::new();
+        if fresh.settings() != self.adaptive.settings() {
+            moves.extend(self.adaptive.set_settings(now, *fresh.settings()));
+        }
+        let layered = self.adaptive.set_layers(now, fresh.layers());
+        moves.extend(layered.map_err(|e| Fault::invalid("adaptive", format!("{}: {e}", self.op)))?);
+        self.base = caps(profile, self.op, device);
+        self.former.set_rules(rules(profile));
+        self.former.set_caps(self.adaptive.caps(self.base));
+        Ok(moves)
+    }
+
     /// Walks ahead: when will what waits start? Kept for [`view`](Self::view).
     pub fn look_ahead(&mut self, now: Micros, slots: usize, inflight: &[Inflight]) {
         let running = inflight.iter().map(|batch| {
@@ -313,6 +324,23 @@ impl Queue {
     }
 }
 
+/// Refuses settings of a model's batches that contradict each other, naming both.
+pub(in crate::engine::runtime) fn check(profile: &ModelProfile) -> Result<(), Fault> {
+    let batched = profile.ops.iter().filter(|op| **op != Op::Generate);
+    batched.map(|op| adaptive(profile, *op).map(drop)).collect()
+}
+
+/// The controller of an operation, by its model's profile.
+fn adaptive(profile: &ModelProfile, op: Op) -> Result<Adaptive, Fault> {
+    let refuse = |why: String| {
+        let message = format!("model `{}`, {op}: {why}", profile.id);
+        Fault::invalid("adaptive", message).hint("see `lanekeeper profile show` for where each value comes from")
+    };
+    let settings = controller_settings(&profile.adaptive, profile.wait_ms);
+    settings.check().map_err(|e| refuse(e.to_string()))?;
+    Adaptive::new(settings, layers(profile)).map_err(|e| refuse(e.to_string()))
+}
+
 /// The layers of the cost cap, by the model's profile. No model here reports a budget of its own.
 fn layers(profile: &ModelProfile) -> CostLayers {
     let set = profile.max_batch_tokens.map(|value| Layered::set(value, profile.budget_origin.clone()));
@@ -343,6 +371,7 @@ fn rules(profile: &ModelProfile) -> LaneRules {
         slice_windows: slice_windows(profile.slice_windows),
         recordings_share: profile.recordings_share,
         keep_owed: profile.keep_owed,
+        paused: Paused { clips: profile.clips_paused, recordings: profile.recordings_paused },
         ..LaneRules::default()
     }
 }

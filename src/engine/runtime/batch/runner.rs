@@ -72,7 +72,7 @@ impl Run<'_> {
 
     /// Most times that one step of a request is tried.
     pub fn max_attempts(&self) -> usize {
-        self.context.handle.profile.max_attempts.max(1)
+        self.context.handle.settings().max_attempts.max(1)
     }
 
     /// A step ran out of memory and is tried again at most at this cost.

@@ -69,10 +69,20 @@ impl Generator {
         }
     }
 
+    /// Whether nothing goes on until somebody lets the queue go, or one in it leaves.
+    pub(super) fn held(&self) -> bool {
+        let blocked = self.queue.front().and_then(|s| self.blocked(s.need(self.settings.kv_reserve)));
+        self.active.is_empty() && blocked == Some(WaitCode::LanePaused)
+    }
+
     /// What keeps a request that needs `need` tokens from starting now.
     pub(super) fn blocked(&self, need: usize) -> Option<WaitCode> {
         let taken: usize = self.active.iter().map(|s| s.reserved.max(s.computed + 1)).sum();
-        if !self.slots.any_free() {
+        // One that had begun and lost its slot is running work.
+        let begun = self.queue.front().is_some_and(|first| first.started.is_some());
+        if self.settings.paused && !begun && !self.context.shared.is_draining() {
+            Some(WaitCode::LanePaused)
+        } else if !self.slots.any_free() {
             Some(WaitCode::SlotsFull)
         } else if taken + need > self.settings.kv_tokens && !self.active.is_empty() {
             Some(WaitCode::KvFull)

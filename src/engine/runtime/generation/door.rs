@@ -21,12 +21,27 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 /// Events that a reader may leave untaken. Beyond it the reader is given up, as after the stall limit.
 const EVENTS: usize = 4_096;
 
+/// Room in the channel however short the queue is at the start: an operator may lengthen it.
+const LEAST_ROOM: usize = 4_096;
+
+/// What the thread is told.
+pub(super) enum Message {
+    Submit(Box<Sequence>),
+    /// The model's settings have changed: look at them.
+    Settings,
+}
+
+/// Requests that the channel to the thread has room for: what the queue may be raised to.
+pub(in crate::engine::runtime) fn queue_room(settings: &GenerationSettings) -> usize {
+    settings.queue.max(LEAST_ROOM)
+}
+
 /// The door to a generation worker. Its thread ends when it is dropped.
 pub(in crate::engine::runtime) struct GenerationWorker {
     context: WorkerContext,
     settings: GenerationSettings,
     stats: Arc<OpStats>,
-    submissions: SyncSender<Box<Sequence>>,
+    submissions: SyncSender<Message>,
     view: Arc<ArcSwap<GenerationView>>,
 }
 
@@ -54,7 +69,7 @@ impl GenerationWorker {
             Fault::new(ErrorKind::Internal, format!("model `{name}` generates, but its profile has no `generation`"))
         })?;
         let stats = Arc::new(OpStats::new(Op::Generate));
-        let (submissions, inbox) = sync_channel(settings.queue.max(1));
+        let (submissions, inbox) = sync_channel(queue_room(&settings));
         let view = Arc::new(ArcSwap::from_pointee(GenerationView {
             slots: settings.slots,
             kv_capacity: settings.kv_tokens,
@@ -79,9 +94,10 @@ impl GenerationWorker {
         let ModelFront::Lm(front) = &*front else {
             return Err(Fault::invalid("model", format!("model `{name}` does not generate")));
         };
+        let max = self.max_queue();
         let limit = check(&job, front, &self.settings, name)?;
         handle.work_comes(self.busy(), shared.clock.now());
-        if !self.stats.admit(self.settings.queue.max(1)) {
+        if !self.stats.admit(max) {
             shared.metrics.refused(name, Op::Generate, "queue_full");
             return Err(self.queue_full());
         }
@@ -97,7 +113,7 @@ impl GenerationWorker {
         };
         let live = Live::open(shared, &self.stats, request, deadline, sink, now);
         let (id, cancel) = (live.id, live.cancel.clone());
-        match self.submissions.try_send(Box::new(Sequence::new(live, job, limit))) {
+        match self.submissions.try_send(Message::Submit(Box::new(Sequence::new(live, job, limit)))) {
             Ok(()) => {}
             // The request comes back and ends as it is dropped here; the caller gets this fault instead.
             Err(TrySendError::Full(_)) => return Err(self.queue_full()),
@@ -121,7 +137,13 @@ impl GenerationWorker {
 
     /// Requests that may wait.
     pub fn max_queue(&self) -> usize {
-        self.settings.queue.max(1)
+        self.context.handle.settings().generation.map_or(1, |g| g.queue.max(1))
+    }
+
+    /// Says that the model's settings have changed.
+    pub fn wake(&self) {
+        // A full channel means that the thread is awake: it looks before its next iteration.
+        let _ = self.submissions.try_send(Message::Settings);
     }
 
     /// Whether the queue is full.

@@ -3,6 +3,7 @@
 use crate::control::speculation::{SpeculationChoice, SpeculationReport, SpeculationView};
 use crate::engine::runtime::RequestId;
 use crate::engine::scheduler::Micros;
+use crate::profile::SpeculationSettings;
 
 /// What one forward pass cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,8 @@ pub trait DraftSource: Send {
     /// The model is loaded. `rows_are_independent`: what it computes for a row never depends on the rows beside it. Where it
     /// may, drafts could change answers, and there must be none.
     fn loaded(&mut self, _rows_are_independent: bool) {}
+    /// Other settings, from the next iteration on.
+    fn configure(&mut self, _settings: &SpeculationSettings) {}
     /// What came of a request so far. `None` = nobody speculates.
     fn report(&self, _request: RequestId, _choice: SpeculationChoice) -> Option<SpeculationReport> {
         None

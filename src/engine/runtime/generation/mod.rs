@@ -35,4 +35,4 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-pub(super) use door::GenerationWorker;
+pub(super) use door::{GenerationWorker, queue_room};

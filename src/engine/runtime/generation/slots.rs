@@ -32,16 +32,24 @@ pub struct Slots {
     slots: Vec<Slot>,
     /// Given back so far.
     count: u64,
+    /// Slots that may be taken at once.
+    limit: usize,
 }
 
 impl Slots {
     pub fn new(slots: usize) -> Slots {
-        Slots { slots: vec![Slot::default(); slots], count: 0 }
+        Slots { slots: vec![Slot::default(); slots], count: 0, limit: slots }
     }
 
-    /// Whether any slot is free.
+    /// From now on at most so many are taken at once (at least one). Those beyond it that are taken run to their ends.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.max(1);
+    }
+
+    /// Whether another slot may be taken.
     pub fn any_free(&self) -> bool {
-        self.slots.iter().any(|s| !s.taken)
+        let taken = self.slots.iter().filter(|s| s.taken).count();
+        taken < self.limit.min(self.slots.len())
     }
 
     /// Tokens kept in idle slots.
@@ -52,6 +60,9 @@ impl Slots {
     /// Takes the free slot that suits a sequence of `tokens` best: the longest common start that is worth its price,
     /// else an empty one, else the one unused for longest. At least one token is left to compute.
     pub fn take(&mut self, tokens: &[u32]) -> Option<Place> {
+        if !self.any_free() {
+            return None;
+        }
         let most = tokens.len().saturating_sub(1);
         let reused = |s: &Slot| common(&s.tokens, &tokens[..most]);
         let free = || self.slots.iter().enumerate().filter(|(_, s)| !s.taken);

@@ -125,6 +125,17 @@ impl DraftSource for Speculation {
         }
     }
 
+    /// Windows of the new widths from the next pass on. Sequences that are under way keep their proposers: what those know
+    /// of a text is not made anew in the middle of it.
+    fn configure(&mut self, settings: &SpeculationSettings) {
+        if *settings == self.settings {
+            return;
+        }
+        self.settings = *settings;
+        self.gate.configure(settings);
+        self.sequences.values_mut().for_each(|speculator| speculator.configure(settings));
+    }
+
     fn report(&self, request: RequestId, choice: SpeculationChoice) -> Option<SpeculationReport> {
         let tally = self.sequences.get(&request).map(|s| *s.tally()).unwrap_or_default();
         Some(SpeculationReport { tally, policy: self.settings.policy, gate: self.gate.verdict_for(choice) })

@@ -1,6 +1,7 @@
 //! The state of a generation worker, and one iteration of it.
 
 use super::commit::{Advanced, Words};
+use super::door::Message;
 use super::draft::{DraftFor, DraftSource, StepCost, Verified};
 use super::pass::{Outcome, forward, of_panic, span};
 use super::plan::{Plan, PlanLimits, PlanSequence, Rows, draft_room, plan};
@@ -18,7 +19,7 @@ use crate::engine::runtime::job::FinishReason;
 use crate::engine::runtime::metrics::GenerationMetrics;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::Micros;
-use crate::profile::GenerationSettings;
+use crate::profile::{GenerationSettings, ModelProfile};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ use std::sync::atomic::Ordering;
 pub(super) struct Generator {
     pub context: WorkerContext,
     pub settings: GenerationSettings,
+    /// The profile that they are of.
+    profile: Arc<ModelProfile>,
     pub stats: Arc<OpStats>,
     pub metrics: GenerationMetrics,
     pub model: Box<dyn CausalLm>,
@@ -65,10 +68,12 @@ impl Generator {
         end_ids: Vec<u32>,
     ) -> Generator {
         let metrics = context.shared.metrics.generation(&context.handle.name);
+        let profile = context.handle.settings();
         let slots = Slots::new(model.slots().min(settings.slots));
         Generator {
             context,
             settings,
+            profile,
             stats,
             metrics,
             model,
@@ -90,9 +95,31 @@ impl Generator {
         }
     }
 
+    pub(super) fn take(&mut self, message: Message) {
+        match message {
+            Message::Submit(sequence) => self.submit(*sequence),
+            // Every iteration looks at them.
+            Message::Settings => {}
+        }
+    }
+
     pub(super) fn submit(&mut self, sequence: Sequence) {
         self.pause_check();
         self.queue.push_back(sequence);
+    }
+
+    /// Takes over the model's settings if they have changed: they hold from this iteration on.
+    pub(super) fn adopt(&mut self) {
+        if !self.context.handle.has_newer(&self.profile) {
+            return;
+        }
+        self.profile = self.context.handle.settings();
+        let Some(settings) = self.profile.generation else { return };
+        // What the model was allocated for does not change.
+        let GenerationSettings { context_tokens, kv_tokens, .. } = self.settings;
+        self.slots.set_limit(settings.slots);
+        self.drafter.configure(&settings.speculation);
+        self.settings = GenerationSettings { context_tokens, kv_tokens, ..settings };
     }
 
     /// Nothing waits and nothing runs, checks of earlier answers apart.
@@ -106,6 +133,7 @@ impl Generator {
 
     /// Drops what is not wanted any more, admits, and runs one forward pass if anything is to be computed.
     pub(super) fn iterate(&mut self) {
+        self.adopt();
         self.sweep();
         self.admit();
         self.preempt();

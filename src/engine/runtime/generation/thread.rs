@@ -1,7 +1,7 @@
 //! The thread of a generation worker.
 
+use super::door::Message;
 use super::draft::DraftSource;
-use super::sequence::Sequence;
 use super::step::Generator;
 use super::view::GenerationView;
 use crate::engine::models::gguf::Vocabulary;
@@ -12,7 +12,11 @@ use crate::profile::GenerationSettings;
 use arc_swap::ArcSwap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+/// How often a queue that an operator holds is looked at for requests that leave.
+const HELD: Duration = Duration::from_millis(20);
 
 /// Loads the model, then runs iterations until the door is gone and nothing is left to do.
 pub(super) fn run(
@@ -20,7 +24,7 @@ pub(super) fn run(
     settings: GenerationSettings,
     stats: &Arc<OpStats>,
     view: &ArcSwap<GenerationView>,
-    inbox: &Receiver<Box<Sequence>>,
+    inbox: &Receiver<Message>,
     mut drafter: Box<dyn DraftSource>,
     load: impl FnOnce() -> Result<LoadedModel, ModelError>,
 ) {
@@ -45,12 +49,12 @@ pub(super) fn run(
     }
 }
 
-fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Receiver<Box<Sequence>>) {
+fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Receiver<Message>) {
     loop {
         if generator.idle() && generator.check.has_work() {
             // Nobody waits: go on checking, and look for requests after each pass.
             match inbox.try_recv() {
-                Ok(sequence) => generator.submit(*sequence),
+                Ok(message) => generator.take(message),
                 Err(TryRecvError::Empty) => {
                     generator.check_step();
                     view.store(Arc::new(generator.view()));
@@ -60,11 +64,19 @@ fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Rece
             }
         } else if generator.idle() {
             // Nothing to do: sleep until a request comes; an error means that the door is gone.
-            let Ok(sequence) = inbox.recv() else { return };
-            generator.submit(*sequence);
+            let Ok(message) = inbox.recv() else { return };
+            generator.take(message);
         }
-        while let Ok(sequence) = inbox.try_recv() {
-            generator.submit(*sequence);
+        if generator.held() {
+            // Nothing is computed, but requests may leave: cancelled, or past their deadline.
+            match inbox.recv_timeout(HELD) {
+                Ok(message) => generator.take(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        while let Ok(message) = inbox.try_recv() {
+            generator.take(message);
         }
         generator.iterate();
         view.store(Arc::new(generator.view()));

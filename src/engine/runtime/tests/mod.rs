@@ -4,6 +4,7 @@ mod admission;
 mod containment;
 mod fakes;
 mod leaving;
+mod operated;
 mod seen;
 mod slices;
 mod tuning;
@@ -46,6 +47,8 @@ fn model(id: &str, family: Family, ops: &[Op]) -> ModelProfile {
         slice_windows: Some(1),
         recordings_share: 0.5,
         keep_owed: false,
+        clips_paused: false,
+        recordings_paused: false,
         language: None,
         generation: None,
     }
@@ -69,6 +72,9 @@ fn box_profile(models: Vec<ModelProfile>) -> BoxProfile {
             stall_s: 30.0,
             drain_s: 30.0,
         },
+        draining: false,
+        read_only: false,
+        log_level: None,
         console: Console { interval_ms: 250, theme: "none".to_string() },
     }
 }

@@ -120,6 +120,24 @@ impl Adaptive {
         self.relayer(now, MoveCause::Override, |layers| layers.set_live(cost))
     }
 
+    /// The layers of profile, environment, command line and operator are others now. What the model reported and a cap set
+    /// by [`override_cost`](Self::override_cost) stay. A budget that is the same keeps the knobs where they are, within
+    /// the new range.
+    pub fn set_layers(&mut self, now: Micros, layers: &CostLayers) -> Result<Vec<CapMove>, RangeError> {
+        let (_, moves) = self.relayer(now, MoveCause::Override, |own| own.adopt(layers))?;
+        let range = self.layers.range()?;
+        if range == self.range {
+            return Ok(moves);
+        }
+        self.range = range;
+        let before = (self.pi.wait_ms, self.pi.cost);
+        if self.settings.mode == ControllerMode::Pi {
+            let cost = range.clamp(self.pi.cost);
+            self.pi.cost = self.fits.map_or(cost, |fits| cost.min(fits));
+        }
+        Ok(self.moved(now, before, MoveCause::Override))
+    }
+
     /// What binds changes only if the outcome is a range; else nothing changes.
     fn relayer(
         &mut self,

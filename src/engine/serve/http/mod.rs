@@ -14,6 +14,7 @@ mod options;
 pub(super) mod probes;
 pub(super) mod requests;
 pub(super) mod rerank;
+pub(super) mod settings;
 mod texts;
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ impl Reader {
             let message = format!("model `{model}` does not read texts, {op} needs a text encoder");
             return Err(Fault::invalid("model", message));
         };
-        let limit = handle.profile.max_input_tokens.map_or(text.max_tokens, |most| most.min(text.max_tokens));
+        let limit = handle.settings().max_input_tokens.map_or(text.max_tokens, |most| most.min(text.max_tokens));
         Ok(Reader { front, model, limit })
     }
 
@@ -154,7 +154,7 @@ pub(super) fn ids(values: &[Value], param: &str) -> Result<Vec<u32>, Fault> {
 
 /// Refuses more items than the box takes.
 pub(super) fn check_count(app: &App, param: &str, count: usize) -> Result<(), Fault> {
-    let most = app.limits.max_items;
+    let most = app.engine.limits().max_items;
     if count > most {
         return Err(Fault::new(
             ErrorKind::InvalidRequest,

@@ -2,6 +2,7 @@
 
 mod answers;
 mod kv;
+mod operated;
 mod pace;
 mod rounds;
 mod speculation;
@@ -31,6 +32,7 @@ pub(super) const SETTINGS: GenerationSettings = GenerationSettings {
     kv_tokens: 160,
     kv_reserve: 64,
     prefix_cache: true,
+    paused: false,
     queue: 4,
     iteration_tokens: 24,
     prefill_chunk: 8,
@@ -100,6 +102,8 @@ impl Bench {
             slice_windows: None,
             recordings_share: 0.5,
             keep_owed: false,
+            clips_paused: false,
+            recordings_paused: false,
             language: None,
             generation: Some(settings),
         };

@@ -59,10 +59,10 @@ async fn serve(app: App, client: Client, request: Request, translate: bool) -> R
         let message = format!("model `{}` does not take audio", ask.model);
         return Err(Fault::invalid("model", message).into());
     };
-    let options = ask.options(speech, translate, handle.profile.language.as_deref())?;
+    let options = ask.options(speech, translate, handle.settings().language.as_deref())?;
 
     let file = std::mem::take(&mut ask.file);
-    let limits = DecodeLimits { max_seconds: app.limits.audio.max_seconds };
+    let limits = DecodeLimits { max_seconds: app.engine.limits().audio.max_seconds };
     let upload = app.intake.enter(&ask.model, &client);
     let audio = upload.during(app.decoders.decode(file, limits)).await?;
     drop(upload);

@@ -38,7 +38,7 @@ impl Lm {
     pub(super) fn of(handle: &ModelHandle) -> Result<Lm, Fault> {
         let front = handle.front()?;
         let model = handle.profile.id.clone();
-        let (ModelFront::Lm(lm), Some(generation)) = (&*front, handle.profile.generation) else {
+        let (ModelFront::Lm(lm), Some(generation)) = (&*front, handle.settings().generation) else {
             return Err(Fault::invalid("model", format!("model `{model}` does not generate text")));
         };
         let context = generation.context_tokens.min(lm.config.context);

@@ -1,0 +1,169 @@
+//! Changes of settings: what is asked for, what came of it, and the journal's entries.
+
+use super::knobs::TakesEffect;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The schema name of an answer to a change.
+pub const SCHEMA: &str = "lanekeeper.change/1";
+
+/// The schema name of a journal.
+pub const JOURNAL_SCHEMA: &str = "lanekeeper.journal/1";
+
+/// A change that is asked for: all of it is done, or none.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChangeRequest {
+    /// Knobs and their new values, as they would stand in a profile.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Knobs whose live setting is let go: the layer below binds again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unset: Vec<String>,
+    /// Lets every live setting go that is not named in `set`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unset_all: bool,
+    /// Undoes the change of this revision instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revert: Option<u64>,
+    /// Why, for those who read the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Undone by the engine itself after so many seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_s: Option<f64>,
+    /// Whether it comes back when the engine is started again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub persist: bool,
+    /// Done only while the settings have this revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_revision: Option<u64>,
+    /// Checked and shown, not done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChangeAnswer {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Revision of the settings after it.
+    pub revision: u64,
+    /// False for a dry run, and where nothing had to be changed.
+    pub applied: bool,
+    pub changes: Vec<KnobChange>,
+    /// Things that are allowed but look wrong.
+    pub warnings: Vec<String>,
+}
+
+/// One knob before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KnobChange {
+    pub knob: String,
+    /// The values that hold; absent = none is set.
+    pub from: Option<String>,
+    pub to: Option<String>,
+    pub takes: TakesEffect,
+    /// The live setting before it; absent = none, and in snapshots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub was: Option<Box<Override>>,
+    /// The live setting after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<Box<Override>>,
+}
+
+/// What an entry of the journal is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// Somebody changed settings.
+    Change,
+    /// Somebody undid a change.
+    Revert,
+    /// A lease ended.
+    Expiry,
+    /// The engine was started: live settings that were not persistent are gone.
+    Start,
+    /// The head of a file: what held when it was begun. Not shown.
+    Head,
+}
+
+impl EntryKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            EntryKind::Change => "change",
+            EntryKind::Revert => "revert",
+            EntryKind::Expiry => "expiry",
+            EntryKind::Start => "start",
+            EntryKind::Head => "head",
+        }
+    }
+}
+
+/// A line of the journal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Entry {
+    /// Of the settings, after it.
+    pub revision: u64,
+    /// Unix time in milliseconds.
+    pub at_ms: u64,
+    pub kind: EntryKind,
+    /// `uid:1000` on the socket, `key:LABEL` over TCP, `local` over TCP without keys, `engine` for what it does itself.
+    pub actor: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub changes: Vec<KnobChange>,
+    /// When the engine undoes it, in Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub persist: bool,
+    /// The revision that it undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reverts: Option<u64>,
+    /// The live settings that hold after it: at a start and at the head of a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overrides: Vec<Override>,
+}
+
+/// A live setting that holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Override {
+    pub knob: String,
+    pub value: String,
+    /// The revision that set it.
+    pub revision: u64,
+    /// Unix time in milliseconds when it was set.
+    pub at_ms: u64,
+    pub actor: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it ends by itself, in Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at_ms: Option<u64>,
+    /// How long it still holds; only in snapshots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_ms: Option<f64>,
+    /// Whether it comes back when the engine is started again.
+    #[serde(default)]
+    pub persist: bool,
+    /// What it hides, and what holds again when it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beneath: Option<Box<Override>>,
+}
+
+/// The journal, or its end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Journal {
+    /// [`JOURNAL_SCHEMA`].
+    pub schema: String,
+    pub node: String,
+    pub revision: u64,
+    /// Where it is kept; absent when this engine keeps none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The last entries, newest last.
+    pub entries: Vec<Entry>,
+}

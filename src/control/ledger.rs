@@ -1,0 +1,377 @@
+//! The live settings and their revision, and how they change: compare-and-set, leases, reverts, what comes back after a
+//! restart. Pure: the time comes in as Unix milliseconds, and an [`Entry`] goes out, which its owner writes down before
+//! it hands it back to [`Ledger::commit`].
+
+use super::changes::{ChangeRequest, Entry, EntryKind, Override};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Entries that are remembered, for `journal` and reverts.
+const REMEMBERED: usize = 512;
+
+/// Live settings by knob. What a change would make of them is a value of this type, too.
+pub type Overrides = BTreeMap<String, Override>;
+
+/// A change that cannot be made of the settings as they are.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Moved {
+    #[error("the settings have revision {now}, not {expected}: {by}")]
+    Revision { now: u64, expected: u64, by: String },
+    #[error("`{knob}` has moved since revision {revision}: {by}")]
+    Knob { knob: String, revision: u64, by: String },
+    #[error("revision {revision} is not in the engine's memory, which reaches back to {oldest}")]
+    Unknown { revision: u64, oldest: u64 },
+    #[error("revision {revision} is a start of the engine, which cannot be undone")]
+    Start { revision: u64 },
+}
+
+/// The live settings, their revision, and the last entries of the journal.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    revision: u64,
+    overrides: Overrides,
+    tail: VecDeque<Entry>,
+}
+
+impl Ledger {
+    /// What the entries of a journal, oldest first, leave behind at a start: persistent settings alone. A lease that was
+    /// running is over.
+    pub fn restored(entries: impl IntoIterator<Item = Entry>) -> Ledger {
+        let mut ledger = Ledger::default();
+        entries.into_iter().for_each(|entry| ledger.commit(entry));
+        ledger.overrides = std::mem::take(&mut ledger.overrides)
+            .into_iter()
+            .filter_map(|(knob, setting)| Some((knob, persistent(setting)?)))
+            .collect();
+        ledger
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+
+    /// The last `n` entries, newest last.
+    pub fn tail(&self, n: usize) -> impl Iterator<Item = &Entry> {
+        self.tail.iter().skip(self.tail.len().saturating_sub(n))
+    }
+
+    /// Refuses a change whose `if_revision` is not the present one, saying who moved the settings, when and what.
+    pub fn check_revision(&self, request: &ChangeRequest) -> Result<(), Moved> {
+        match request.if_revision {
+            Some(expected) if expected != self.revision => {
+                let by = self.tail.back().map_or("nothing is known of it".to_string(), sentence);
+                Err(Moved::Revision { now: self.revision, expected, by })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the live settings would be after `request`, made by `actor` at `now_ms`.
+    pub fn changed(&self, request: &ChangeRequest, actor: &str, now_ms: u64) -> Result<Overrides, Moved> {
+        self.check_revision(request)?;
+        if let Some(revision) = request.revert {
+            return self.reverted(revision, now_ms);
+        }
+        let mut next = if request.unset_all { Overrides::new() } else { self.overrides.clone() };
+        for knob in &request.unset {
+            next.remove(knob);
+        }
+        let expires_at_ms = request.ttl_s.map(|s| now_ms.saturating_add((s * 1_000.0).ceil() as u64));
+        for (knob, value) in &request.set {
+            // A lease hides what was set before it; for good means that nothing is to come back.
+            let beneath = self.overrides.get(knob).filter(|_| expires_at_ms.is_some() && !request.unset_all);
+            let setting = Override {
+                knob: knob.clone(),
+                value: value.clone(),
+                revision: self.revision + 1,
+                at_ms: now_ms,
+                actor: actor.to_string(),
+                reason: request.reason.clone(),
+                expires_at_ms,
+                left_ms: None,
+                persist: request.persist,
+                beneath: beneath.cloned().map(Box::new),
+            };
+            next.insert(knob.clone(), setting);
+        }
+        Ok(next)
+    }
+
+    /// Undoes the entry of `revision`: each of its knobs gets the live setting it had before, unless somebody has moved it
+    /// since.
+    fn reverted(&self, revision: u64, now_ms: u64) -> Result<Overrides, Moved> {
+        let oldest = self.tail.front().map_or(self.revision, |entry| entry.revision);
+        let found = self.tail.iter().position(|entry| entry.revision == revision);
+        let index = found.ok_or(Moved::Unknown { revision, oldest })?;
+        let entry = &self.tail[index];
+        if entry.kind == EntryKind::Start {
+            return Err(Moved::Start { revision });
+        }
+        let mut next = self.overrides.clone();
+        for change in &entry.changes {
+            let later = self.tail.iter().skip(index + 1).rev();
+            if let Some(moved) = later.into_iter().find(|e| e.changes.iter().any(|c| c.knob == change.knob)) {
+                return Err(Moved::Knob { knob: change.knob.clone(), revision, by: sentence(moved) });
+            }
+            next.remove(&change.knob);
+            // A lease that has ended in the meantime does not come back.
+            let was = change.was.as_deref().cloned().and_then(|was| holding(was, now_ms));
+            next.extend(was.map(|was| (change.knob.clone(), was)));
+        }
+        Ok(next)
+    }
+
+    /// What the live settings are once the leases that end until `now_ms` have ended; `None` while none does.
+    pub fn expired(&self, now_ms: u64) -> Option<Overrides> {
+        let due = |o: &Override| o.expires_at_ms.is_some_and(|at| at <= now_ms);
+        if !self.overrides.values().any(due) {
+            return None;
+        }
+        let left = |(knob, setting): (&String, &Override)| Some((knob.clone(), holding(setting.clone(), now_ms)?));
+        Some(self.overrides.iter().filter_map(left).collect())
+    }
+
+    /// When the next lease ends, in Unix milliseconds.
+    pub fn next_expiry(&self) -> Option<u64> {
+        self.overrides.values().filter_map(|o| o.expires_at_ms).min()
+    }
+
+    /// The knobs whose live setting differs between now and `next`, in order.
+    pub fn moved(&self, next: &Overrides) -> Vec<String> {
+        let all: std::collections::BTreeSet<&String> = self.overrides.keys().chain(next.keys()).collect();
+        let differs = |knob: &&String| self.overrides.get(*knob) != next.get(*knob);
+        all.into_iter().filter(differs).cloned().collect()
+    }
+
+    /// Takes an entry in. It says all that changes: a ledger is what its entries say, no more.
+    pub fn commit(&mut self, entry: Entry) {
+        self.revision = self.revision.max(entry.revision);
+        match entry.kind {
+            EntryKind::Start | EntryKind::Head => {
+                self.overrides = entry.overrides.iter().map(|o| (o.knob.clone(), o.clone())).collect();
+            }
+            EntryKind::Change | EntryKind::Revert | EntryKind::Expiry => {
+                for change in &entry.changes {
+                    match &change.now {
+                        Some(setting) => self.overrides.insert(change.knob.clone(), (**setting).clone()),
+                        None => self.overrides.remove(&change.knob),
+                    };
+                }
+            }
+        }
+        if entry.kind == EntryKind::Head {
+            return;
+        }
+        if self.tail.len() == REMEMBERED {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(entry);
+    }
+}
+
+/// The strongest setting of a pile that a restart brings back.
+fn persistent(setting: Override) -> Option<Override> {
+    match setting {
+        Override { persist: true, expires_at_ms: None, .. } => Some(Override { beneath: None, ..setting }),
+        Override { beneath, .. } => persistent(*beneath?),
+    }
+}
+
+/// The strongest setting of a pile whose lease has not ended.
+fn holding(setting: Override, now_ms: u64) -> Option<Override> {
+    match setting {
+        Override { expires_at_ms: Some(at), beneath, .. } if at <= now_ms => holding(*beneath?, now_ms),
+        setting => Some(setting),
+    }
+}
+
+/// Who did what when, in words.
+fn sentence(entry: &Entry) -> String {
+    let what = match (entry.kind, entry.changes.as_slice()) {
+        (EntryKind::Start | EntryKind::Head, _) => "started the engine".to_string(),
+        (kind, []) => kind.name().to_string(),
+        (_, [one]) => format!("set {} to {}", one.knob, one.to.as_deref().unwrap_or("nothing")),
+        (_, [one, rest @ ..]) => format!("set {} and {} more", one.knob, rest.len()),
+    };
+    format!("{} {what} at {} (revision {})", entry.actor, utc(entry.at_ms), entry.revision)
+}
+
+/// A moment of Unix time as `2026-11-30T01:02:03Z`.
+pub fn utc(at_ms: u64) -> String {
+    let seconds = at_ms / 1_000;
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Civil date from days, by the usual count of eras of 400 years that begin in March.
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (h, m, s) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::changes::KnobChange;
+    use crate::control::knobs::TakesEffect;
+    use proptest::prelude::*;
+
+    fn set(knob: &str, value: &str) -> ChangeRequest {
+        ChangeRequest { set: BTreeMap::from([(knob.to_string(), value.to_string())]), ..ChangeRequest::default() }
+    }
+
+    fn lease(knob: &str, value: &str, ttl_s: f64) -> ChangeRequest {
+        ChangeRequest { ttl_s: Some(ttl_s), ..set(knob, value) }
+    }
+
+    /// Writes down what `next` changes, as an engine does.
+    fn entry(ledger: &Ledger, kind: EntryKind, next: &Overrides, now_ms: u64) -> Entry {
+        let text = |o: Option<&Override>| o.map(|o| o.value.clone());
+        let change = |knob: String| KnobChange {
+            from: text(ledger.overrides().get(&knob)),
+            to: text(next.get(&knob)),
+            takes: TakesEffect::Live,
+            was: ledger.overrides().get(&knob).cloned().map(Box::new),
+            now: next.get(&knob).cloned().map(Box::new),
+            knob,
+        };
+        Entry {
+            revision: ledger.revision() + 1,
+            at_ms: now_ms,
+            kind,
+            actor: "uid:7".to_string(),
+            reason: None,
+            changes: ledger.moved(next).into_iter().map(change).collect(),
+            expires_at_ms: None,
+            persist: false,
+            reverts: None,
+            overrides: Vec::new(),
+        }
+    }
+
+    fn make(ledger: &mut Ledger, request: &ChangeRequest, now_ms: u64) -> Result<(), Moved> {
+        let next = ledger.changed(request, "uid:7", now_ms)?;
+        let entry = entry(ledger, EntryKind::Change, &next, now_ms);
+        ledger.commit(entry);
+        assert_eq!(ledger.overrides(), &next, "the entry says all of it");
+        Ok(())
+    }
+
+    fn expire(ledger: &mut Ledger, now_ms: u64) -> bool {
+        let Some(next) = ledger.expired(now_ms) else { return false };
+        let entry = entry(ledger, EntryKind::Expiry, &next, now_ms);
+        ledger.commit(entry);
+        true
+    }
+
+    fn value<'l>(ledger: &'l Ledger, knob: &str) -> Option<&'l str> {
+        ledger.overrides().get(knob).map(|o| o.value.as_str())
+    }
+
+    #[test]
+    fn a_lease_gives_back_what_it_hid() {
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &set("a", "1"), 0).unwrap();
+        make(&mut ledger, &lease("a", "2", 10.0), 100).unwrap();
+        make(&mut ledger, &lease("a", "3", 5.0), 200).unwrap();
+        assert_eq!(ledger.next_expiry(), Some(5_200));
+        assert!(!expire(&mut ledger, 5_199));
+        assert!(expire(&mut ledger, 5_200));
+        assert_eq!((value(&ledger, "a"), ledger.next_expiry()), (Some("2"), Some(10_100)));
+        assert!(expire(&mut ledger, 99_000));
+        assert_eq!((value(&ledger, "a"), ledger.next_expiry(), ledger.revision()), (Some("1"), None, 5));
+    }
+
+    #[test]
+    fn leases_that_end_together_give_way_together() {
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &lease("a", "1", 1.0), 0).unwrap();
+        make(&mut ledger, &lease("a", "2", 1.0), 0).unwrap();
+        make(&mut ledger, &lease("b", "3", 2.0), 0).unwrap();
+        assert!(expire(&mut ledger, 1_000));
+        assert_eq!((value(&ledger, "a"), value(&ledger, "b")), (None, Some("3")));
+    }
+
+    #[test]
+    fn a_moved_revision_is_refused_with_who_and_when() {
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &set("models.m.wait_ms", "5"), 1_795_000_000_000).unwrap();
+        let stale = ChangeRequest { if_revision: Some(0), ..set("a", "1") };
+        let moved = ledger.changed(&stale, "uid:8", 0).unwrap_err().to_string();
+        assert_eq!(
+            moved,
+            "the settings have revision 1, not 0: uid:7 set models.m.wait_ms to 5 at 2026-11-18T11:06:40Z (revision 1)"
+        );
+        assert!(ledger.changed(&ChangeRequest { if_revision: Some(1), ..set("a", "1") }, "uid:8", 0).is_ok());
+    }
+
+    #[test]
+    fn a_revert_undoes_one_change_and_nothing_that_came_later() {
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &set("a", "1"), 0).unwrap();
+        make(&mut ledger, &set("a", "2"), 0).unwrap();
+        make(&mut ledger, &set("b", "9"), 0).unwrap();
+        let undo = |revision| ChangeRequest { revert: Some(revision), ..ChangeRequest::default() };
+        let moved = ledger.changed(&undo(1), "uid:7", 0).unwrap_err();
+        assert!(matches!(&moved, Moved::Knob { knob, by, .. } if knob == "a" && by.contains("revision 2")), "{moved}");
+        make(&mut ledger, &undo(2), 0).unwrap();
+        assert_eq!((value(&ledger, "a"), value(&ledger, "b")), (Some("1"), Some("9")));
+        assert!(matches!(ledger.changed(&undo(77), "uid:7", 0), Err(Moved::Unknown { revision: 77, oldest: 1 })));
+    }
+
+    #[test]
+    fn what_was_set_for_good_comes_back_after_a_restart_and_nothing_else() {
+        let mut ledger = Ledger::default();
+        let keep = |knob, value| ChangeRequest { persist: true, ..set(knob, value) };
+        make(&mut ledger, &keep("a", "1"), 0).unwrap();
+        make(&mut ledger, &lease("a", "2", 60.0), 0).unwrap();
+        make(&mut ledger, &keep("b", "3"), 0).unwrap();
+        make(&mut ledger, &set("b", "4"), 0).unwrap();
+        make(&mut ledger, &set("c", "5"), 0).unwrap();
+        let back = Ledger::restored(ledger.tail(99).cloned());
+        assert_eq!(back.revision(), 5);
+        assert_eq!(value(&back, "a"), Some("1"), "a lease only hides it");
+        assert_eq!((value(&back, "b"), value(&back, "c")), (None, None), "said over for this life of the engine");
+    }
+
+    #[test]
+    fn moments_are_told_in_utc() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_400_000), "2000-02-29T00:00:00Z");
+        assert_eq!(utc(1_735_689_599_999), "2024-12-31T23:59:59Z");
+    }
+
+    proptest! {
+        /// Whatever is set, leased, let go and expired: replaying the entries gives the same settings, and no lease
+        /// outlives its end.
+        #[test]
+        fn the_entries_are_the_settings(steps in prop::collection::vec((0usize..4, 0usize..3, 0u32..5, 0u64..4_000), 1..60)) {
+            let mut ledger = Ledger::default();
+            let mut now = 0;
+            for (what, knob, value, wait) in steps {
+                now += wait;
+                expire(&mut ledger, now);
+                let knob = ["a", "b", "c"][knob];
+                let request = match what {
+                    0 => set(knob, &value.to_string()),
+                    1 => lease(knob, &value.to_string(), f64::from(value) + 0.5),
+                    2 => ChangeRequest { unset: vec![knob.to_string()], ..ChangeRequest::default() },
+                    _ => ChangeRequest { persist: true, ..set(knob, &value.to_string()) },
+                };
+                make(&mut ledger, &request, now).unwrap();
+                prop_assert!(ledger.next_expiry().is_none_or(|at| at > now));
+                let mut again = Ledger::default();
+                ledger.tail(999).cloned().for_each(|entry| again.commit(entry));
+                prop_assert_eq!(again.overrides(), ledger.overrides());
+                prop_assert_eq!(again.revision(), ledger.revision());
+            }
+        }
+    }
+}

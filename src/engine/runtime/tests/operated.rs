@@ -1,0 +1,159 @@
+//! Settings that an operator changes while the engine runs: who takes them, and when.
+
+use super::*;
+use crate::control::snapshot::EngineState;
+use crate::control::{ChangeRequest, WaitCode};
+use crate::engine::runtime::Settings;
+use crate::profile::{BoxBase, Env};
+
+/// An engine that can be operated, on a box of its own, with its state in a folder of its own.
+struct Operated {
+    engine: Engine,
+    stage: Arc<Stage>,
+    folder: std::path::PathBuf,
+}
+
+const BOX: &str = "name: test
+models:
+  - {id: ears, family: whisper, long_form: {slice_windows: whole}, files: {weights: {sources: ['file:w'], sha256: unpinned}, tokenizer: {sources: ['file:t'], sha256: unpinned}, config: {sources: ['file:c'], sha256: unpinned}}}
+  - {id: vectors, family: bert, files: {weights: {sources: ['file:w'], sha256: unpinned}, tokenizer: {sources: ['file:t'], sha256: unpinned}, config: {sources: ['file:c'], sha256: unpinned}}}
+";
+
+impl Operated {
+    async fn start(name: &str) -> Operated {
+        let folder = std::env::temp_dir().join(format!("lanekeeper-operated-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("box.yaml");
+        std::fs::write(&path, BOX).expect("written");
+        let base = BoxBase::read(path.to_str().expect("text"), &Env::empty(), &[]).expect("sound");
+        let settings = Settings::open(base, Some(&folder.join("state")), false).expect("sound");
+        let stage = Arc::new(Stage::default());
+        let loader = fakes::loader(&stage);
+        let engine = Engine::start_with(settings.profile().clone(), ModelFiles::new(), loader).expect("it starts");
+        engine.operate(settings, Box::new(|_| {})).expect("once");
+        engine.loaded().await;
+        Operated { engine, stage, folder }
+    }
+
+    fn set(&self, knob: &str, value: &str) {
+        self.change(&ChangeRequest { set: [(knob.to_string(), value.to_string())].into(), ..ChangeRequest::default() });
+    }
+
+    fn change(&self, request: &ChangeRequest) {
+        self.engine.change(request, "uid:7").expect("taken");
+    }
+
+    fn unset_all(&self) {
+        self.change(&ChangeRequest { unset_all: true, ..ChangeRequest::default() });
+    }
+
+    fn ears(&self) -> Queue {
+        queue(&self.engine, "ears", Op::Transcribe)
+    }
+}
+
+impl Drop for Operated {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[tokio::test]
+async fn every_live_setting_of_batches_is_taken_and_let_go() {
+    let it = Operated::start("taken").await;
+    type Look = fn(&Queue) -> String;
+    let cases: [(&str, &str, Look); 14] = [
+        ("max_batch_tokens", "9000", |q| q.caps.max_batch_cost.to_string()),
+        ("max_batch_requests", "3", |q| q.caps.max_batch_requests.to_string()),
+        ("wait_ms", "40", |q| q.caps.wait_ms.to_string()),
+        ("coalesce_ms", "2", |q| q.caps.coalesce_ms.to_string()),
+        ("depth", "3", |q| q.caps.depth.to_string()),
+        ("max_queue", "7", |q| q.caps.max_queue.to_string()),
+        ("adaptive.mode", "pi", |q| q.controller.mode.clone()),
+        ("adaptive.freeze", "true", |q| q.controller.frozen.to_string()),
+        ("adaptive.target_ms", "90", |q| format!("{:.0}", q.controller.target_ms.unwrap_or(0.0))),
+        ("adaptive.min_cost", "8000", |q| q.caps.max_batch_cost_floor.unwrap_or(0).to_string()),
+        ("adaptive.max_cost", "10k", |q| format!("{}k", q.caps.max_batch_cost_ceiling.unwrap_or(0) / 1_000)),
+        ("long_form.slice_windows", "2", |q| q.slice_windows.map_or("whole".to_string(), |n| n.to_string())),
+        ("lanes.recordings.paused", "true", |q| q.lanes[1].paused.to_string()),
+        ("lanes.clips.paused", "true", |q| q.lanes[0].paused.to_string()),
+    ];
+    let before = it.ears();
+    for (key, value, look) in cases {
+        it.set(&format!("models.ears.{key}"), value);
+        until(&format!("{key} is {value}"), || look(&it.ears()) == value);
+    }
+    assert_eq!(it.ears().caps.max_batch_cost_source, "live");
+    it.set("models.ears.lanes.recordings.share", "0.3");
+    until("the share is another", || it.ears().lanes[1].share == Some(0.3));
+    let shown = it.engine.snapshot();
+    assert_eq!((shown.revision, shown.overrides.len()), (16, 15));
+    assert_eq!(shown.journal_tail.len(), 10);
+    it.unset_all();
+    let same = |q: Queue| (q.caps.clone(), q.slice_windows, q.lanes.iter().map(|l| l.paused).collect::<Vec<_>>());
+    until("all is as it was", || same(it.ears()) == same(before.clone()));
+    assert!(it.engine.snapshot().overrides.is_empty());
+}
+
+#[tokio::test]
+async fn a_lower_cap_lets_running_work_end_and_bounds_the_next_batch() {
+    let it = Operated::start("lower").await;
+    it.stage.close();
+    let running: Vec<_> = ["a", "b", "c"].iter().map(|script| transcribe(&it.engine, 10, script)).collect();
+    it.stage.await_arrivals(1);
+    it.set("models.ears.max_batch_requests", "1");
+    let next: Vec<_> = ["d", "e"].iter().map(|script| transcribe(&it.engine, 10, script)).collect();
+    it.stage.open();
+    for ticket in running.into_iter().chain(next) {
+        transcript(ticket).await.expect("served");
+    }
+    let steps = it.stage.steps();
+    assert_eq!(steps[steps.len() - 2..], [1, 1], "{steps:?}");
+    assert_eq!(steps.iter().sum::<usize>(), 5);
+}
+
+#[tokio::test]
+async fn a_lease_ends_by_itself() {
+    let it = Operated::start("lease").await;
+    it.set("models.vectors.wait_ms", "20");
+    let set = [("models.vectors.wait_ms".to_string(), "60".to_string())].into();
+    it.change(&ChangeRequest { set, ttl_s: Some(0.2), ..ChangeRequest::default() });
+    let window = || queue(&it.engine, "vectors", Op::Embed).caps.wait_ms;
+    assert!(it.engine.snapshot().overrides[0].left_ms.is_some_and(|left| left <= 200.0));
+    until("the lease holds", || window() == 60.0);
+    until("it has ended, and what it hid holds again", || window() == 20.0);
+    let shown = it.engine.snapshot();
+    let last = shown.journal_tail.last().expect("an entry");
+    assert_eq!((last.kind.name(), last.actor.as_str(), shown.revision), ("expiry", "engine", 4));
+    assert_eq!((shown.overrides.len(), shown.overrides[0].left_ms), (1, None));
+}
+
+#[tokio::test]
+async fn a_drain_is_called_off_and_held_lanes_are_held_again() {
+    let it = Operated::start("drain").await;
+    it.set("models.ears.lanes.recordings.paused", "true");
+    until("the lane is held", || it.ears().lanes[1].paused);
+    let waits = transcribe(&it.engine, 60, "r");
+    it.set("admission.draining", "true");
+    assert_eq!(transcript(waits).await.expect_err("it had not begun").kind, ErrorKind::Draining);
+    assert_eq!(it.engine.snapshot().state, EngineState::Draining);
+    assert!(it.engine.transcribe("ears", speech(10, "x"), Caller::default()).is_err(), "nothing new");
+    it.change(&ChangeRequest { unset: vec!["admission.draining".into()], ..ChangeRequest::default() });
+    transcript(transcribe(&it.engine, 10, "c")).await.expect("served again");
+    until("the lane is held still", || it.ears().lanes[1].paused);
+    let held = transcribe(&it.engine, 60, "r");
+    until("and says so", || request(&it.engine, held.id).wait.is_some_and(|w| w.code == WaitCode::LanePaused));
+}
+
+#[tokio::test]
+async fn limits_and_weights_are_taken() {
+    let it = Operated::start("limits").await;
+    it.set("limits.max_items", "3");
+    it.set("limits.default_deadline_s", "0.05");
+    it.set("models.ears.device_weight", "5");
+    assert_eq!((it.engine.limits().max_items, it.engine.limits().default_deadline_s), (3, Some(0.05)));
+    it.set("models.ears.lanes.clips.paused", "true");
+    until("the lane is held", || it.ears().lanes[0].paused);
+    let late = transcript(transcribe(&it.engine, 10, "c")).await.expect_err("its deadline passes");
+    assert_eq!(late.kind, ErrorKind::DeadlinePassed);
+}
