@@ -75,6 +75,7 @@ pub enum Command {
     Set(super::settings::set::SetArgs),
     Unset(super::settings::set::UnsetArgs),
     Diff(super::settings::diff::DiffArgs),
+    Plan(super::simulate::plan::PlanArgs),
     Apply(super::settings::apply::ApplyArgs),
     Journal(super::settings::journal::JournalArgs),
     Pause(super::settings::hands::PauseArgs),

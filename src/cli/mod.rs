@@ -101,6 +101,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Set(args) => settings::set::run(context, args),
         Command::Unset(args) => settings::set::unset(context, args),
         Command::Diff(args) => settings::diff::run(context, args),
+        Command::Plan(args) => simulate::plan::run(context, args),
         Command::Apply(args) => settings::apply::run(context, args),
         Command::Journal(args) => settings::journal::run(context, args),
         Command::Pause(args) => settings::hands::pause(context, args),

@@ -132,6 +132,23 @@ def test_a_lease_ends_although_its_client_is_gone(clean):
     assert (last["kind"], last["actor"]) == ("expiry", "engine")
 
 
+def test_a_plan_replays_what_arrived_and_changes_nothing(clean):
+    for n in range(12):
+        assert clean.embed([f"text {n}", "another"]).status_code == 200
+    before = clean.snapshot()["revision"]
+    plan = clean.cli_json("plan", f"models.{TEXT_MODEL}.max_batch_requests=1", f"models.{TEXT_MODEL}.max_queue=9")
+    assert {c["knob"].split(".")[-1] for c in plan["change"]["changes"]} == {"max_batch_requests", "max_queue"}
+    report = plan["replays"][0]
+    assert [run["settings"]["name"] for run in report["runs"]] == ["now", "planned"]
+    assert [run["settings"]["max_batch_requests"] for run in report["runs"]] == [caps(clean)["max_batch_requests"], 1]
+    assert report["recorded"]["lanes"][0]["served"] >= 12
+    assert len(plan["remarks"]) == 1 and "max_queue" in plan["remarks"][0]
+    shown = clean.cli("plan", f"models.{TEXT_MODEL}.wait_ms=40")
+    assert shown.returncode == 0 and b"planned" in shown.stdout and b"recorded" in shown.stdout
+    assert clean.cli("plan", f"models.{TEXT_MODEL}.wait_sm=40").returncode == 5
+    assert clean.snapshot()["revision"] == before
+
+
 def test_hands_on_work(clean):
     assert clean.cli("pause", TEXT_MODEL, "--reason", "look").returncode == 0
     wait_for(lambda: clean.lanes(TEXT_MODEL)["clips"]["paused"], "the lane is held")

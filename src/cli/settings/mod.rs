@@ -96,7 +96,7 @@ pub fn tell(context: &Context, request: &ChangeRequest, answer: &ChangeAnswer) -
     Ok(())
 }
 
-fn table(changes: &[KnobChange]) -> Table {
+pub fn table(changes: &[KnobChange]) -> Table {
     let mut table = Table::new([Column::left("KNOB"), Column::left("FROM"), Column::left("TO"), Column::left("TAKES")]);
     for change in changes {
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_string());

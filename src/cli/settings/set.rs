@@ -4,6 +4,7 @@ use super::super::context::Context;
 use super::super::error::{CliError, CliResult};
 use super::{ChangeArgs, PersistArgs, change};
 use clap::Args;
+use std::collections::BTreeMap;
 
 /// Change settings of a running engine: all that are named, or none.
 ///
@@ -51,17 +52,24 @@ struct UnsetOptions {
 pub fn run(context: &Context, args: &SetArgs) -> CliResult {
     let mut request = args.options.request();
     request.persist = args.persist.persist;
-    for setting in &args.settings {
+    request.set = pairs(&args.settings)?;
+    change(context, &request)
+}
+
+/// `KNOB=VALUE` settings, each knob once.
+pub fn pairs(settings: &[String]) -> CliResult<BTreeMap<String, String>> {
+    let mut set = BTreeMap::new();
+    for setting in settings {
         let Some((name, value)) = setting.split_once('=') else {
             return Err(CliError::usage(format!("`{setting}` is not KNOB=VALUE"))
                 .hint(format!("`lanekeeper get {setting}` shows it; to change it say {setting}=VALUE")));
         };
         let (name, value) = (name.trim().to_string(), value.trim().to_string());
-        if request.set.insert(name.clone(), value).is_some() {
+        if set.insert(name.clone(), value).is_some() {
             return Err(CliError::usage(format!("`{name}` is set twice")));
         }
     }
-    change(context, &request)
+    Ok(set)
 }
 
 pub fn unset(context: &Context, args: &UnsetArgs) -> CliResult {

@@ -1,6 +1,7 @@
 //! `lanekeeper simulate`.
 
 mod export;
+pub mod plan;
 mod table;
 mod trace;
 

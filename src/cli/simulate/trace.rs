@@ -37,7 +37,7 @@ pub fn replay(path: &Path, args: &SimulateArgs, out: &Out) -> CliResult<Report> 
     Ok(simulate::replay(&trace, &runs))
 }
 
-fn settings_of(load: &Workload) -> CliResult<Vec<Settings>> {
+pub fn settings_of(load: &Workload) -> CliResult<Vec<Settings>> {
     Ok(load.settings.iter().map(Settings::of).collect::<Result<Vec<Settings>, SettingsFault>>()?)
 }
 
@@ -64,7 +64,7 @@ fn read(path: &Path, model: Option<&str>, out: &Out) -> CliResult<Trace> {
 }
 
 /// The recorded settings, as the keys of a load.
-fn values_of(queue: &RecordedQueue) -> Vec<(&'static str, String)> {
+pub fn values_of(queue: &RecordedQueue) -> Vec<(&'static str, String)> {
     let caps = &queue.caps;
     let mut values = vec![
         // The engine that was measured stands in for it; this only says that there is one.
