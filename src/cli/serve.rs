@@ -41,7 +41,7 @@ pub struct ServeArgs {
     /// Fetch nothing: fail when a model file is missing.
     #[arg(long)]
     offline: bool,
-    /// Leave aside what operators have set for good: start with the profile alone.
+    /// Forget what operators have set for good: start with the profile alone.
     #[arg(long)]
     fresh: bool,
     #[command(flatten)]

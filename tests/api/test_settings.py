@@ -254,7 +254,7 @@ def test_a_kill_at_any_point_loses_nothing_that_was_answered():
         engine.stop()
         engine = Engine(folder, settings=(ONE_MODEL,), wait_ready=False, fresh=True)
         wait_for(lambda: alive(engine), "it answers")
-        assert values(engine)[WAIT] == "5", "a fresh start leaves aside what was set for good"
+        assert values(engine)[WAIT] == "5", "a fresh start forgets what was set for good"
     finally:
         engine.process.kill()
         engine.process.wait()

@@ -16,9 +16,9 @@ use super::serve::{doors_runtime, failure_to_load};
 use super::top::EngineActions;
 use crate::client::{Client, Feed, Target, socket_folder};
 use crate::control::{ExitCode, Op};
-use crate::engine::runtime::Engine;
+use crate::engine::runtime::{Engine, Settings};
 use crate::engine::serve::{Keys, Options, Server};
-use crate::profile::{BoxProfile, Env, load_box};
+use crate::profile::{BoxBase, BoxProfile, Env};
 use crate::pull::Verify;
 use crate::tui::{self, Exit, Facts};
 use clap::Args;
@@ -57,7 +57,10 @@ const PATIENCE: Duration = Duration::from_secs(900);
 const PROGRESS: Duration = Duration::from_secs(5);
 
 pub fn run(context: &Context, args: &DemoArgs) -> CliResult {
-    let profile = load_box("demo", &Env::from_process(), &[])?.value;
+    let base = BoxBase::read("demo", &Env::from_process(), &[])?;
+    // Without a journal: its settings can be looked at, and a change would outlive nobody.
+    let settings = Settings::open(base, None, false)?;
+    let profile = settings.profile().clone();
     let models = models(&profile)?;
     let clips = assets::clips()?;
     let recording = assets::recording(&clips)?;
@@ -68,6 +71,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> CliResult {
     doors_runtime()?.block_on(async {
         let engine = Engine::start(profile, files)?;
         let server = Server::bind(engine.clone(), doors()).await?;
+        engine.operate(settings, Box::new(|_| {}))?;
         let address = server.address();
         let socket = server.socket().to_path_buf();
         let (end, mut ended) = watch::channel(false);

@@ -77,7 +77,7 @@ fn knobs() -> Page {
     roff.control("PP", []);
     roff.text([roman(
         "With --ttl the engine undoes a change by itself, whatever becomes of the client. With --persist it comes back \
-         whenever the engine is started again (serve --fresh leaves that aside). A knob that takes a restart can only be \
+         whenever the engine is started again (serve --fresh forgets that). A knob that takes a restart can only be \
          set with --persist, and holds from the next start on.",
     )]);
     for (title, table, prefix) in [("KNOBS OF THE ENGINE", BOX, ""), ("KNOBS OF A MODEL", MODEL, "models.ID.")] {

@@ -76,13 +76,16 @@ impl Settings {
         fresh: bool,
         limit: u64,
     ) -> Result<Settings, ProfileErrors> {
-        let nowhere =
-            || Fault::new(ErrorKind::Internal, "neither XDG_STATE_HOME nor HOME says where a journal is kept");
+        let nowhere = || {
+            Fault::new(ErrorKind::Forbidden, "this engine keeps no journal, so its settings cannot be changed")
+                .code("read_only")
+                .hint("`lanekeeper serve` keeps one under XDG_STATE_HOME or HOME")
+        };
         let opened = folder.ok_or_else(nowhere).and_then(|folder| Journal::open(folder, limit));
         let (journal, entries, mut remarks) = match opened {
             Ok(Opened { journal, entries, remarks }) => (Ok(journal), entries, remarks),
             Err(fault) => {
-                let remark = format!("{fault}: settings cannot be changed while the engine runs");
+                let remark = format!("settings cannot be changed while the engine runs: {fault}");
                 (Err(fault), Vec::new(), vec![remark])
             }
         };
@@ -231,7 +234,7 @@ impl Settings {
             schema: knobs::SCHEMA.to_string(),
             node: self.boot.name.clone(),
             revision: state.ledger.revision(),
-            read_only: self.boot.read_only,
+            read_only: self.boot.read_only || state.journal.is_err(),
             knobs: rows.map(|(key, row)| self.knob(&state, key, row)).collect(),
         }
     }
