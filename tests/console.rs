@@ -327,7 +327,7 @@ fn the_first_screen_comes_keys_answer_and_q_restores_the_terminal() {
     let mut terminal = Terminal::ready(&engine, &[]);
     assert!(!terminal.cooked(), "the console reads keys, not lines");
     terminal.wait_for("Waiting longest");
-    terminal.press("3");
+    terminal.press("6");
     terminal.wait_for("REQUEST");
     terminal.press("?");
     terminal.wait_for("search:");
@@ -341,7 +341,7 @@ fn the_first_screen_comes_keys_answer_and_q_restores_the_terminal() {
 fn a_confirmed_cancel_reaches_the_engine() {
     let engine = Engine::start(recorded("busy"));
     let mut terminal = Terminal::ready(&engine, &[]);
-    terminal.press("3");
+    terminal.press("6");
     terminal.wait_for("REQUEST");
     terminal.press("jx");
     terminal.wait_for("Cancel req-1802?");
@@ -472,7 +472,7 @@ fn an_engine_that_is_not_there_is_waited_for() {
 fn without_colours_no_colour_code_is_written() {
     let engine = Engine::start(recorded("busy"));
     let mut terminal = Terminal::ready(&engine, &[("NO_COLOR", "1"), ("COLORTERM", "truecolor")]);
-    for key in ["2", "3", "?", "\x1b"] {
+    for key in ["2", "3", "4", "6", "?", "\x1b"] {
         terminal.press(key);
     }
     terminal.wait_for("REQUEST");
@@ -497,7 +497,9 @@ fn with_colours_they_are_used_in_the_depth_that_the_terminal_has() {
 fn in_the_c_locale_every_byte_is_ascii() {
     let engine = Engine::start(recorded("degraded"));
     let mut terminal = Terminal::ready(&engine, &[("LANG", "C")]);
-    for (key, text) in [("2", "LANE"), ("3", "REQUEST"), ("?", "search:")] {
+    for (key, text) in
+        [("2", "LANE"), ("3", "range"), ("4", "because"), ("5", "ROUTE"), ("6", "REQUEST"), ("?", "search:")]
+    {
         terminal.press(key);
         terminal.wait_for(text);
     }

@@ -67,6 +67,7 @@ pub enum Command {
     Turns(super::turns::TurnsArgs),
     Caps(super::caps::CapsArgs),
     Speculation(super::speculation::SpeculationArgs),
+    Routes(super::routes::RoutesArgs),
     Requests(super::requests::RequestsArgs),
     Why(super::why::WhyArgs),
     Cancel(super::cancel::CancelArgs),

@@ -35,6 +35,7 @@ mod pull;
 mod record;
 mod requests;
 mod rerank;
+mod routes;
 mod serve;
 mod settings;
 mod simulate;
@@ -93,6 +94,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Turns(args) => turns::run(context, args),
         Command::Caps(args) => caps::run(context, args),
         Command::Speculation(args) => speculation::run(context, args),
+        Command::Routes(args) => routes::run(context, args),
         Command::Requests(args) => requests::run(context, args),
         Command::Why(args) => why::run(context, args),
         Command::Cancel(args) => cancel::run(context, args),

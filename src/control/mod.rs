@@ -12,6 +12,7 @@ pub mod exit;
 pub mod knobs;
 pub mod ledger;
 pub mod op;
+pub mod routes;
 pub mod snapshot;
 pub mod speculation;
 pub mod wait;

@@ -418,6 +418,11 @@ pub struct ActiveSequence {
     /// Times that it lost its slot to older sequences.
     #[serde(default)]
     pub preempted: u64,
+    /// Tokens that were proposed for it and verified, and of these the ones that it emitted.
+    #[serde(default)]
+    pub drafted_tokens: u64,
+    #[serde(default)]
+    pub accepted_tokens: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens_per_s: Option<f64>,
 }

@@ -75,19 +75,23 @@ pub enum Action {
 
 /// The places a key can work in: the views, and what lies over them. A set of bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places(u8);
+pub struct Places(u16);
 
 impl Places {
     pub const OVERVIEW: Places = Places(1);
-    pub const LANES: Places = Places(2);
-    pub const REQUESTS: Places = Places(4);
-    pub const DETAIL: Places = Places(8);
-    pub const HELP: Places = Places(16);
-    pub const PROMPT: Places = Places(32);
-    pub const CONFIRM: Places = Places(64);
-    pub const FILTER: Places = Places(128);
-    pub const VIEWS: Places = Places(7);
-    pub const ALL: Places = Places(255);
+    pub const LANES: Places = Places(1 << 1);
+    pub const CAPS: Places = Places(1 << 2);
+    pub const SPECULATION: Places = Places(1 << 3);
+    pub const ROUTES: Places = Places(1 << 4);
+    pub const REQUESTS: Places = Places(1 << 5);
+    pub const DETAIL: Places = Places(1 << 8);
+    pub const HELP: Places = Places(1 << 9);
+    pub const PROMPT: Places = Places(1 << 10);
+    pub const CONFIRM: Places = Places(1 << 11);
+    pub const FILTER: Places = Places(1 << 12);
+    pub const OUTPUT: Places = Places(1 << 13);
+    pub const VIEWS: Places = Places(0x00ff);
+    pub const ALL: Places = Places(0x3fff);
 
     const fn and(self, other: Places) -> Places {
         Places(self.0 | other.0)
@@ -107,9 +111,13 @@ impl Places {
             (Places::VIEWS, "every view"),
             (Places::OVERVIEW, "Overview"),
             (Places::LANES, "Lanes"),
+            (Places::CAPS, "Caps"),
+            (Places::SPECULATION, "Speculation"),
+            (Places::ROUTES, "Routes"),
             (Places::REQUESTS, "Requests"),
             (Places::DETAIL, "request detail"),
             (Places::HELP, "help"),
+            (Places::OUTPUT, "command's output"),
             (Places::PROMPT, "command line"),
             (Places::FILTER, "filter line"),
             (Places::CONFIRM, "confirmation"),
@@ -194,7 +202,7 @@ pub const TABLE: &[Binding] = &[
         Action::Open,
         Places::VIEWS,
         Some(("Enter", "open")),
-        "Overview: show this model's lanes; Lanes: show its requests; Requests: show one request with why it waits",
+        "Overview: show this model's lanes; Requests: show one request with why it waits; elsewhere: show the model's requests",
     ),
     row(
         &[&[Key::Char('x')]],
@@ -240,10 +248,31 @@ pub const TABLE: &[Binding] = &[
         Action::Show(View::Lanes),
         VIEWS_AND_DETAIL,
         None,
-        "Lanes: queues, what goes next, batches",
+        "Lanes: queues, whose turn it is, who is owed, what goes next, batches",
     ),
     row(
         &[&[Key::Char('3')]],
+        Action::Show(View::Caps),
+        VIEWS_AND_DETAIL,
+        None,
+        "Caps: what bounds a batch, its range, and what moved it",
+    ),
+    row(
+        &[&[Key::Char('4')]],
+        Action::Show(View::Speculation),
+        VIEWS_AND_DETAIL,
+        None,
+        "Speculation: whether the gate is open and why, gains, how deep proposals hold",
+    ),
+    row(
+        &[&[Key::Char('5')]],
+        Action::Show(View::Routes),
+        VIEWS_AND_DETAIL,
+        None,
+        "Routes: where each model's work goes",
+    ),
+    row(
+        &[&[Key::Char('6')]],
         Action::Show(View::Requests),
         VIEWS_AND_DETAIL,
         None,

@@ -17,8 +17,21 @@ pub enum Command {
 }
 
 /// Every command word, in the order that an error lists them.
-const WORDS: [&str; 10] =
-    ["overview", "lanes", "requests", "cancel", "filter", "sort", "freeze", "read-only", "help", "quit"];
+const WORDS: [&str; 13] = [
+    "overview",
+    "lanes",
+    "caps",
+    "speculation",
+    "routes",
+    "requests",
+    "cancel",
+    "filter",
+    "sort",
+    "freeze",
+    "read-only",
+    "help",
+    "quit",
+];
 
 /// Understands a line; `Ok(None)` for an empty one. A word may be cut short while only one command begins with it.
 pub fn parse(line: &str) -> Result<Option<Command>, String> {
@@ -33,13 +46,14 @@ pub fn parse(line: &str) -> Result<Option<Command>, String> {
         "" => Ok(()),
         _ => Err(format!("{full} takes no argument, and {rest:?} is one")),
     };
+    if let Some(view) = View::named(full) {
+        takes_nothing()?;
+        return Ok(Some(Command::Show(view)));
+    }
     let command = match full {
-        "overview" | "lanes" | "requests" | "freeze" | "read-only" | "quit" => {
+        "freeze" | "read-only" | "quit" => {
             takes_nothing()?;
             match full {
-                "overview" => Command::Show(View::Overview),
-                "lanes" => Command::Show(View::Lanes),
-                "requests" => Command::Show(View::Requests),
                 "freeze" => Command::Freeze,
                 "read-only" => Command::ReadOnly,
                 _ => Command::Quit,
@@ -89,6 +103,7 @@ mod tests {
         let ok = |line| parse(line).unwrap().unwrap();
         assert_eq!(ok("lanes"), Command::Show(View::Lanes));
         assert_eq!(ok(" req "), Command::Show(View::Requests));
+        assert_eq!(ok("speculation"), Command::Show(View::Speculation));
         assert_eq!(ok("q"), Command::Quit);
         assert_eq!(ok("cancel req-7"), Command::Cancel("req-7".to_string()));
         assert_eq!(ok("filter model:whisper !done"), Command::Filter("model:whisper !done".to_string()));
@@ -111,7 +126,8 @@ mod tests {
     #[test]
     fn tab_completes_what_is_unique() {
         assert_eq!(complete("ov"), Some("overview".to_string()));
-        assert_eq!(complete("ca"), Some("cancel ".to_string()));
+        assert_eq!(complete("can"), Some("cancel ".to_string()));
+        assert_eq!(complete("ca"), None);
         assert_eq!(complete("re"), None);
         assert_eq!(complete("cancel r"), None);
     }

@@ -1,5 +1,6 @@
 //! The lines of Overview and the cards of Lanes: one per thing that queues work.
 
+use super::View;
 use crate::control::snapshot::{Generation, Model, Queue};
 use crate::control::{Op, Snapshot};
 
@@ -38,6 +39,17 @@ impl<'a> Line<'a> {
             LineKind::Bare => self.model.ops.first().copied(),
         }
     }
+}
+
+/// The lines that a view is about: what runs batches or tokens has caps, only token generation speculates.
+pub fn lines_of(view: View, snapshot: &Snapshot) -> Vec<Line<'_>> {
+    let mut lines = lines(snapshot);
+    lines.retain(|line| match (view, line.kind) {
+        (View::Caps, kind) => !matches!(kind, LineKind::Bare),
+        (View::Speculation, kind) => matches!(kind, LineKind::Generation(_)),
+        _ => true,
+    });
+    lines
 }
 
 /// The lines of a snapshot, in the engine's order.

@@ -29,18 +29,40 @@ pub enum View {
     #[default]
     Overview,
     Lanes,
+    Caps,
+    Speculation,
+    Routes,
     Requests,
 }
 
 impl View {
-    pub const ALL: [View; 3] = [View::Overview, View::Lanes, View::Requests];
+    pub const ALL: [View; 6] =
+        [View::Overview, View::Lanes, View::Caps, View::Speculation, View::Routes, View::Requests];
 
     pub fn title(self) -> &'static str {
         match self {
             View::Overview => "Overview",
             View::Lanes => "Lanes",
+            View::Caps => "Caps",
+            View::Speculation => "Speculation",
+            View::Routes => "Routes",
             View::Requests => "Requests",
         }
+    }
+
+    /// The title where there is little room.
+    pub fn short_title(self) -> &'static str {
+        match self {
+            View::Overview => "Over",
+            View::Speculation => "Spec",
+            View::Requests => "Reqs",
+            other => other.title(),
+        }
+    }
+
+    /// The view of this title, in any case.
+    pub fn named(name: &str) -> Option<View> {
+        View::ALL.into_iter().find(|view| view.title().eq_ignore_ascii_case(name))
     }
 
     fn step(self, by: usize) -> View {
@@ -140,7 +162,7 @@ pub struct State {
     /// What is shown instead while the view is frozen.
     pub frozen: Option<Seen>,
     pub table: Table,
-    /// The selected line of Overview and Lanes.
+    /// The selected line of Overview, and of the views with a card per line.
     pub line: Cursor<LineKey>,
     pub overlay: Option<Overlay>,
     pub prompt: Option<Prompt>,
@@ -198,6 +220,9 @@ impl State {
             (None, Some(Overlay::Detail { .. }), _) => Places::DETAIL,
             (None, None, View::Overview) => Places::OVERVIEW,
             (None, None, View::Lanes) => Places::LANES,
+            (None, None, View::Caps) => Places::CAPS,
+            (None, None, View::Speculation) => Places::SPECULATION,
+            (None, None, View::Routes) => Places::ROUTES,
             (None, None, View::Requests) => Places::REQUESTS,
         }
     }

@@ -31,7 +31,7 @@ fn holds(state: &State) -> Result<(), String> {
     if table.rows != arrange(requests, &table.filter, table.sort, table.reverse) {
         return Err("the rows are not those of what is shown".to_string());
     }
-    let lines = lines::lines(&seen.snapshot);
+    let lines = lines::lines_of(state.view, &seen.snapshot);
     if lines.get(state.line.index()).map(Line::key).as_ref() != state.line.key() {
         return Err(format!("the selected line is {:?} at {}", state.line.key(), state.line.index()));
     }
@@ -220,7 +220,7 @@ fn any_key() -> impl Strategy<Value = Key> {
         Key::Ctrl('w'),
         Key::Ctrl('l'),
     ];
-    let letters: Vec<Key> = "ghjklGsSxyR123/:? qetaw!".chars().map(Key::Char).collect();
+    let letters: Vec<Key> = "ghjklGsSxyR123456/:? qetaw!".chars().map(Key::Char).collect();
     prop_oneof![
         2 => prop::sample::select(named),
         5 => prop::sample::select(letters),

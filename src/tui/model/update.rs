@@ -3,7 +3,7 @@
 use super::super::keys::{self, Action, Found, Key};
 use super::command::{self, Command};
 use super::help::{self, HelpPage};
-use super::lines::lines;
+use super::lines::lines_of;
 use super::{
     Ask, Cmd, Confirm, Link, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State, Target, Toast, View,
 };
@@ -82,7 +82,7 @@ fn settle(state: &mut State) {
     let shown = state.shown().map(|seen| Arc::clone(&seen.snapshot));
     let Some(snapshot) = shown else { return };
     state.table.refresh(&snapshot.requests.shown);
-    let lines = lines(&snapshot);
+    let lines = lines_of(state.view, &snapshot);
     state.line.settle(lines.len(), |key| lines.iter().position(|line| line.key() == *key), |index| lines[index].key());
 }
 
@@ -176,7 +176,7 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
         Action::Quit | Action::QuitNow => return vec![Cmd::Quit],
         Action::Command => open_prompt(state, PromptKind::Command),
         Action::Filter => {
-            state.view = View::Requests;
+            show(state, View::Requests);
             open_prompt(state, PromptKind::Filter);
         }
         Action::Show(view) => show(state, view),
@@ -236,6 +236,7 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
 fn show(state: &mut State, view: View) {
     state.view = view;
     state.overlay = None;
+    settle(state);
 }
 
 /// Closes the topmost thing; with nothing open, lifts the filter.
@@ -284,8 +285,8 @@ fn step(state: &mut State, by: isize) {
                 request.clone_from(id);
             }
         }
-        View::Overview | View::Lanes => {
-            let lines = lines(&snapshot);
+        View::Overview | View::Lanes | View::Caps | View::Speculation | View::Routes => {
+            let lines = lines_of(state.view, &snapshot);
             state.line.step(by, lines.len(), |index| lines[index].key());
         }
     }
@@ -293,13 +294,12 @@ fn step(state: &mut State, by: isize) {
 
 fn open(state: &mut State) {
     match state.view {
-        View::Overview => state.view = View::Lanes,
-        View::Lanes => {
+        View::Overview => show(state, View::Lanes),
+        View::Lanes | View::Caps | View::Speculation | View::Routes => {
             if let Some(key) = state.line.key() {
                 let op = key.op.map(|op| format!(" op:{op}")).unwrap_or_default();
                 state.table.filter = format!("model:{}{op}", key.model);
-                state.view = View::Requests;
-                settle(state);
+                show(state, View::Requests);
             }
         }
         View::Requests => {

@@ -92,25 +92,15 @@ fn lay_out(mut left: Vec<Piece>, mut right: Vec<Piece>, canvas: &mut Canvas<'_>,
     }
 }
 
-/// Draws the names of the views, with a sign beside the one that is shown.
+/// Draws the names of the views, with a sign beside the one that is shown: in full where they fit, else cut short, else
+/// as digits beside the one that is shown.
 pub fn tabs(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
-    let glyphs = canvas.glyphs();
-    let rule = glyphs.rule.repeat(usize::from(row.width));
+    let rule = canvas.glyphs().rule.repeat(usize::from(row.width));
     canvas.put(row.x, row.y, row.width, &rule, Label::Rule);
     let mut x = row.x + 1;
-    for (i, view) in View::ALL.into_iter().enumerate() {
-        let here = view == state.view;
-        let sign = if here { glyphs.pointer } else { " " };
-        let mut title = format!("{sign}{} {} ", i + 1, view.title());
-        if let (View::Requests, Some(seen)) = (view, state.shown()) {
-            let total = seen.snapshot.requests.shown.len();
-            title = match state.table.filter.is_empty() {
-                true => format!("{title}{total} "),
-                false => format!("{title}{}/{total} ", state.table.rows.len()),
-            };
-        }
-        let used =
-            canvas.put(x, row.y, row.right().saturating_sub(x), &title, if here { Label::Tab } else { Label::Dim });
+    for (view, title) in titles(state, canvas, row.width.saturating_sub(1)) {
+        let label = if view == state.view { Label::Tab } else { Label::Dim };
+        let used = canvas.put(x, row.y, row.right().saturating_sub(x), &title, label);
         canvas.hit(Rect { x, width: used, ..row }, Target::Tab(view));
         x += used + 1;
     }
@@ -121,4 +111,34 @@ pub fn tabs(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
             canvas.put_right(x + 1, row.y, room, &format!(" {why} "), Label::Bad);
         }
     }
+}
+
+fn titles(state: &State, canvas: &Canvas<'_>, room: u16) -> Vec<(View, String)> {
+    let requests = state.shown().map(|seen| {
+        let total = seen.snapshot.requests.shown.len();
+        match state.table.filter.is_empty() {
+            true => total.to_string(),
+            false => format!("{}/{total}", state.table.rows.len()),
+        }
+    });
+    let titled = |form: u8| -> Vec<(View, String)> {
+        let title = |(i, view): (usize, View)| {
+            let here = view == state.view;
+            let sign = if here { canvas.glyphs().pointer } else { " " };
+            let name = match form {
+                0 => view.title(),
+                _ if form == 1 || here => view.short_title(),
+                _ => "",
+            };
+            let mut title = format!("{sign}{} {name}", i + 1).trim_end().to_string();
+            if let (View::Requests, Some(count)) = (view, requests.as_ref().filter(|_| form == 0 || here)) {
+                title = format!("{title} {count}");
+            }
+            title.push(' ');
+            (view, title)
+        };
+        View::ALL.into_iter().enumerate().map(title).collect()
+    };
+    let width = |titles: &[(View, String)]| titles.iter().map(|(_, title)| text::columns(title) + 1).sum::<usize>();
+    (0..2).map(titled).find(|titles| width(titles) <= usize::from(room)).unwrap_or_else(|| titled(2))
 }

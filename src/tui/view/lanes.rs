@@ -1,64 +1,23 @@
 //! Lanes: one card per queue, with both lanes, what goes next and why, what runs, and the last batches.
 
-use super::super::model::lines::lines;
-use super::super::model::{Line, LineKind, Seen, State, Target};
+use super::super::model::{Line, LineKind, Seen, State};
 use super::super::text::{count, duration, percent, short};
 use super::super::theme::Label;
 use super::layout::{Column, place};
-use super::{Canvas, overview, words};
+use super::{Canvas, cards, overview, turn, words};
 use crate::control::snapshot::{Generation, LaneView, Latency, ModelState, Outcome, Queue};
 use ratatui::layout::Rect;
 
-/// From this width on, cards stand in two columns.
-const WIDE: u16 = 200;
-
 /// Draws as many cards as fit, the selected one among them.
 pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
-    let lines = lines(&seen.snapshot);
-    let heights: Vec<u16> = lines.iter().map(height).collect();
-    let columns = if body.width >= WIDE { 2 } else { 1 };
-    let width = (body.width + 1) / columns - 1;
-    let selected = state.line.index();
-    for (index, column, y) in arrange(&heights, selected, columns, body.height) {
-        let area = Rect { x: body.x + column * (width + 1), y: body.y + y, width, height: heights[index] };
-        let area = area.intersection(body);
-        canvas.within(area, |canvas| card(&lines[index], index == selected, canvas, area));
-        canvas.hit(area, Target::Line(lines[index].key()));
-    }
-}
-
-/// Where cards go, column after column: (card, column, row). Starts with the first card from which the selected one
-/// is still seen whole; a card that is higher than the screen is cut.
-fn arrange(heights: &[u16], selected: usize, columns: u16, room: u16) -> Vec<(usize, u16, u16)> {
-    let from = |first: usize| {
-        let (mut column, mut y) = (0, 0);
-        let mut placed = Vec::new();
-        for (index, &height) in heights.iter().enumerate().skip(first) {
-            if y > 0 && y + height > room && column + 1 < columns {
-                (column, y) = (column + 1, 0);
-            }
-            if y >= room {
-                break;
-            }
-            placed.push((index, column, y));
-            y += height + 1;
-        }
-        placed
-    };
-    let whole = |placed: &[(usize, u16, u16)]| {
-        placed.iter().any(|&(index, _, y)| index == selected && (y == 0 || y + heights[index] <= room))
-    };
-    (0..=selected).map(from).find(|placed| whole(placed)).unwrap_or_default()
+    cards::draw(state, seen, canvas, body, height, card);
 }
 
 /// The rows that a card takes.
-fn height(line: &Line<'_>) -> u16 {
+fn height(line: &Line<'_>, _selected: bool) -> u16 {
     match line.kind {
         // Title, head, lanes, turn (where there are two lanes), next, running (at least one line), recent, latency.
-        LineKind::Queue(queue) => {
-            let turn = usize::from(queue.lanes.len() > 1);
-            5 + (queue.lanes.len() + turn + queue.inflight.len().max(1)) as u16
-        }
+        LineKind::Queue(queue) => 5 + turn::height(queue) + (queue.lanes.len() + queue.inflight.len().max(1)) as u16,
         // Title, slots, kv, speed, and the sequences under their head.
         LineKind::Generation(generation) => match generation.active.len() {
             0 => 5,
@@ -69,10 +28,7 @@ fn height(line: &Line<'_>) -> u16 {
 }
 
 fn card(line: &Line<'_>, selected: bool, canvas: &mut Canvas<'_>, area: Rect) {
-    let glyphs = canvas.glyphs();
-    let (sign, word, label) = words::model(line.model, glyphs);
-    let op = line.op().map_or("", |op| op.name());
-    let title = format!("{} {}  {sign} {word}", line.model.id, op);
+    let (_, _, label) = words::model(line.model, canvas.glyphs());
     let rights = match line.kind {
         LineKind::Queue(queue) => caps(queue),
         LineKind::Generation(generation) => {
@@ -80,12 +36,7 @@ fn card(line: &Line<'_>, selected: bool, canvas: &mut Canvas<'_>, area: Rect) {
         }
         LineKind::Bare => Vec::new(),
     };
-    let rights: Vec<&str> = rights.iter().map(String::as_str).collect();
-    canvas.rule(area.x, area.y, area.width, &title, &rights);
-    if selected {
-        canvas.put(area.x, area.y, 1, glyphs.pointer, Label::Key);
-    }
-    let inside = Rect { x: area.x + 2, y: area.y + 1, width: area.width.saturating_sub(3), height: area.height - 1 };
+    let inside = cards::frame(line, selected, &rights, canvas, area);
     match line.kind {
         LineKind::Queue(queue) => queue_card(queue, canvas, inside),
         LineKind::Generation(generation) => generation_card(generation, canvas, inside),
@@ -157,10 +108,7 @@ fn queue_card(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) {
         }
         y += 1;
     }
-    if queue.lanes.len() > 1 {
-        turn(queue, canvas, Rect { y, height: 1, ..area });
-        y += 1;
-    }
+    y = turn::draw(queue, canvas, Rect { y, ..area });
     let next = match &queue.next {
         Some(next) => format!(
             "{}: {}, {}, {}{}",
@@ -178,34 +126,6 @@ fn queue_card(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) {
     y = inflight(queue, canvas, Rect { y, ..area });
     recent(queue, canvas, Rect { y, height: 1, ..area });
     latency(&queue.latency, canvas, Rect { y: y + 1, height: 1, ..area });
-}
-
-/// Whose turn it is, how far it is, what is owed, and how the lanes share the engine.
-fn turn(queue: &Queue, canvas: &mut Canvas<'_>, row: Rect) {
-    let head = ("turn     ", Label::Head);
-    let share = queue.lanes.iter().rev().find_map(|lane| lane.share);
-    let share = match (queue.slice_windows, share) {
-        (Some(n), Some(share)) => format!("  recordings: {} each, share {}", words::windows(n), percent(share)),
-        _ => "  recordings run to their end".to_string(),
-    };
-    let Some(turn) = &queue.turn else {
-        canvas.pieces(row.x, row.y, row.width, &[head, ("none", Label::Dim), (&share, Label::Dim)]);
-        return;
-    };
-    let mut text = format!("{} {}", turn.kind, turn.number);
-    if turn.members_left > 0 {
-        text.push_str(&format!(", {} left", words::requests(turn.members_left)));
-    }
-    if let Some(limit) = turn.limit {
-        let (served, limit) = (words::cost(queue.op, turn.served_cost), words::cost(queue.op, limit));
-        text.push_str(&format!(", {served} of {limit}"));
-    }
-    let owed = match turn.owed_total {
-        0 => String::new(),
-        n => format!("  {} owed", words::requests(n)),
-    };
-    let pieces = [head, (&*text, Label::Text), (&*owed, Label::Warn), (&*share, Label::Dim)];
-    canvas.pieces(row.x, row.y, row.width, &pieces);
 }
 
 fn lane_cell(queue: &Queue, lane: &LaneView, id: Id, canvas: &Canvas<'_>) -> (String, Label) {
@@ -240,15 +160,19 @@ fn inflight(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
         canvas.pieces(area.x, y, area.width, &[(head, Label::Head), (&what, Label::Text)]);
         let (x, room) = (area.x + 38, area.width.saturating_sub(38));
         let time = match batch.expected_ms {
-            Some(expected) => format!("{} of about {}", duration(batch.running_ms), duration(expected)),
+            Some(expected) if expected > batch.running_ms => {
+                let left = duration(expected - batch.running_ms);
+                format!("{} of {}, {left} to go", duration(batch.running_ms), duration(expected))
+            }
+            Some(expected) => format!("{} of {}, overdue", duration(batch.running_ms), duration(expected)),
             None => format!("{} so far", duration(batch.running_ms)),
         };
         match batch.expected_ms {
-            Some(expected) if room >= 32 => {
-                let gauge = (room - 22).min(40);
+            Some(expected) if room >= 36 => {
+                let gauge = (room - 28).min(40);
                 let ratio = batch.running_ms / expected.max(1.0);
                 canvas.gauge(x, y, gauge, ratio, if ratio > 1.5 { Label::Warn } else { Label::GaugeFull });
-                canvas.put(x + gauge + 2, y, 20, &time, Label::Text);
+                canvas.put(x + gauge + 2, y, 26, &time, Label::Text);
             }
             _ => {
                 canvas.put(x, y, room, &time, Label::Text);
@@ -373,24 +297,6 @@ fn bare_card(state: &ModelState, label: Label, canvas: &mut Canvas<'_>, area: Re
         }
         ModelState::Ready | ModelState::Unloaded => {
             canvas.put(area.x, area.y, area.width, "no queue", Label::Dim);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_selected_card_is_seen_whole_wherever_it_is() {
-        let heights = [8, 5, 9, 2, 8, 30, 8];
-        for selected in 0..heights.len() {
-            for (columns, room) in [(1, 9), (1, 21), (2, 12), (2, 40)] {
-                let placed = arrange(&heights, selected, columns, room);
-                let found = placed.iter().find(|(index, ..)| *index == selected);
-                let &(_, column, y) = found.unwrap_or_else(|| panic!("card {selected} in {columns} columns of {room}"));
-                assert!(column < columns && (y == 0 || y + heights[selected] <= room));
-            }
         }
     }
 }

@@ -4,6 +4,8 @@
 //! the terminal shows no more.
 
 mod canvas;
+mod caps;
+mod cards;
 mod detail;
 mod footer;
 mod header;
@@ -13,8 +15,11 @@ mod overlay;
 mod overview;
 mod panels;
 mod requests;
+mod routes;
+mod speculation;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod words;
 
 pub use canvas::Canvas;
@@ -77,6 +82,9 @@ fn draw_body(state: &State, canvas: &mut Canvas<'_>, body: Rect) {
             match state.view {
                 View::Overview => overview::draw(state, seen, canvas, body),
                 View::Lanes => lanes::draw(state, seen, canvas, body),
+                View::Caps => caps::draw(state, seen, canvas, body),
+                View::Speculation => speculation::draw(state, seen, canvas, body),
+                View::Routes => routes::draw(state, seen, canvas, body),
                 View::Requests => requests::draw(state, seen, canvas, body),
             }
             if state.stale() {

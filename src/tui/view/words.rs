@@ -98,6 +98,11 @@ pub fn requests(n: u64) -> String {
     if n == 1 { "1 request".to_string() } else { format!("{} requests", count(n)) }
 }
 
+/// `1 route`, `2 routes`.
+pub fn routes(n: u64) -> String {
+    if n == 1 { "1 route".to_string() } else { format!("{} routes", count(n)) }
+}
+
 /// Why the engine is away, and when the next try is.
 pub fn absence(state: &State) -> (String, &'static str) {
     let hint = "is it running? `lanekeeper serve --profile demo` starts one";

@@ -168,6 +168,8 @@ impl Sequence {
             generated_tokens: generated as u64,
             max_tokens: self.max_tokens as u64,
             preempted: self.preempted,
+            drafted_tokens: self.verified.drafted as u64,
+            accepted_tokens: self.verified.accepted as u64,
             tokens_per_s: rate,
         }
     }
