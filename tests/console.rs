@@ -8,7 +8,7 @@
 
 use lanekeeper::client::{Client, Feed, Target};
 use lanekeeper::control::Snapshot;
-use lanekeeper::tui::{Acting, Actions, Facts, Options, run};
+use lanekeeper::tui::{Acting, Actions, Facts, Interpreting, Options, run};
 use portable_pty::{CommandBuilder, MasterPty, PtyPair, PtySize, native_pty_system};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -27,6 +27,18 @@ struct PanickingActions;
 impl Actions for PanickingActions {
     fn cancel(&self, request: &str) -> Acting {
         panic!("the console was asked to panic over {request}");
+    }
+
+    fn words(&self) -> Vec<String> {
+        vec!["status".to_string()]
+    }
+
+    fn interpret(&self, line: &str) -> Interpreting {
+        panic!("the console was asked to panic over {line}");
+    }
+
+    fn run(&self, line: &str) -> Acting {
+        panic!("the console was asked to panic over {line}");
     }
 }
 
@@ -92,10 +104,25 @@ impl Engine {
     }
 
     fn wait_for_cancel(&self) -> String {
+        self.wait_for_cancels(1)
+    }
+
+    /// The request that the engine is asked to cancel as the `nth`, from 1.
+    fn wait_for_cancels(&self, nth: usize) -> String {
         let shared = self.shared.0.lock().unwrap();
         let (shared, _) =
-            self.shared.1.wait_timeout_while(shared, LIMIT, |shared| shared.cancelled.is_empty()).unwrap();
-        shared.cancelled.first().cloned().expect("the engine was asked to cancel")
+            self.shared.1.wait_timeout_while(shared, LIMIT, |shared| shared.cancelled.len() < nth).unwrap();
+        shared.cancelled.get(nth - 1).cloned().expect("the engine was asked to cancel")
+    }
+
+    /// Publishes what `change` makes, every `step`, for so long: a load with a pace, as an engine has one.
+    fn publish_for(&self, time: Duration, step: Duration, mut change: impl FnMut(&mut Snapshot)) {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            self.publish(&mut change);
+            let shared = self.shared.0.lock().unwrap();
+            drop(self.shared.1.wait_timeout_while(shared, step, |shared| !shared.stopped));
+        }
     }
 }
 
@@ -160,6 +187,8 @@ struct Seen {
     terminal: vt100::Parser,
     bytes: Vec<u8>,
     closed: bool,
+    /// Nothing is read from the console, as by a terminal that is stopped.
+    held: bool,
 }
 
 impl Seen {
@@ -215,14 +244,16 @@ impl Terminal {
         }
         let child = slave.spawn_command(command).unwrap();
         let terminal = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
-        let seen = Arc::new((Mutex::new(Seen { terminal, bytes: Vec::new(), closed: false }), Condvar::new()));
+        let seen =
+            Arc::new((Mutex::new(Seen { terminal, bytes: Vec::new(), closed: false, held: false }), Condvar::new()));
         let mut reader = master.try_clone_reader().unwrap();
         let reading = Arc::clone(&seen);
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             loop {
                 let read = reader.read(&mut buffer).unwrap_or(0);
-                let mut seen = reading.0.lock().unwrap();
+                let seen = reading.0.lock().unwrap();
+                let mut seen = reading.1.wait_while(seen, |seen| seen.held).unwrap();
                 seen.terminal.process(&buffer[..read]);
                 seen.bytes.extend_from_slice(&buffer[..read]);
                 seen.closed |= read == 0;
@@ -264,6 +295,15 @@ impl Terminal {
         self.keyboard.flush().unwrap();
     }
 
+    fn hold(&self, held: bool) {
+        self.seen.0.lock().unwrap().held = held;
+        self.seen.1.notify_all();
+    }
+
+    fn written(&self) -> usize {
+        self.seen.0.lock().unwrap().bytes.len()
+    }
+
     fn signal(&self, name: &str) {
         let pid = self.child.process_id().unwrap().to_string();
         let status = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap();
@@ -301,6 +341,11 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         // Only this test's own child.
+        // A failed assertion has poisoned it: the test is over either way.
+        if let Ok(mut seen) = self.seen.0.lock() {
+            seen.held = false;
+        }
+        self.seen.1.notify_all();
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -365,8 +410,8 @@ fn a_panic_restores_the_terminal_before_it_is_told() {
     let engine = Engine::start(recorded("busy"));
     let mut terminal = Terminal::open_panicking(&engine);
     terminal.wait_for("whisper-tiny-en");
-    terminal.press(":cancel req-1\r");
-    const TOLD: &str = "asked to panic over req-1";
+    terminal.press(":status\r");
+    const TOLD: &str = "asked to panic over status";
     terminal.wait("word of the panic", |seen| seen.count(TOLD) > 0);
     assert_ne!(terminal.expect_restored(), 0);
     let seen = terminal.seen.0.lock().unwrap();
@@ -498,7 +543,7 @@ fn in_the_c_locale_every_byte_is_ascii() {
     let engine = Engine::start(recorded("degraded"));
     let mut terminal = Terminal::ready(&engine, &[("LANG", "C")]);
     for (key, text) in
-        [("2", "LANE"), ("3", "range"), ("4", "because"), ("5", "ROUTE"), ("6", "REQUEST"), ("?", "search:")]
+        [("2", "LANE"), ("3", "range"), ("4", "generates text"), ("5", "ROUTE"), ("6", "REQUEST"), ("?", "search:")]
     {
         terminal.press(key);
         terminal.wait_for(text);
@@ -508,4 +553,74 @@ fn in_the_c_locale_every_byte_is_ascii() {
     terminal.press("q");
     terminal.expect_restored();
     assert!(terminal.seen.0.lock().unwrap().bytes.is_ascii());
+}
+
+/// The terminal is stopped in the middle of a frame that is larger than all buffers between. Keys still reach the engine,
+/// nothing piles up, and what is seen in the end is the newest.
+#[test]
+fn a_terminal_that_takes_nothing_holds_up_neither_keys_nor_data() {
+    let mut snapshot = recorded("busy");
+    let some = snapshot.requests.shown.clone();
+    let many = some.iter().cycle().take(2_000).enumerate();
+    snapshot.requests.shown = many
+        .map(|(i, request)| {
+            let mut request = request.clone();
+            request.id = format!("req-{i:05}");
+            request
+        })
+        .collect();
+    let engine = Engine::start(snapshot);
+    let mut terminal = Terminal::ready(&engine, &[("COLORTERM", "truecolor")]);
+    terminal.press("6/!state:served !state:failed !state:expired !state:cancelled\r");
+    terminal.wait_for("req-00000");
+    let begun = |terminal: &Terminal| terminal.seen.0.lock().unwrap().count("\x1b[?2026h");
+    let before = begun(&terminal);
+    terminal.hold(true);
+    terminal.resize(200, 1_000);
+    for nth in 1..=20 {
+        engine.publish(|snapshot| snapshot.node = format!("node-{nth}"));
+        terminal.press("jxy\r");
+        engine.wait_for_cancels(nth);
+    }
+    engine.publish(|snapshot| snapshot.node = "the-newest".to_string());
+    terminal.hold(false);
+    terminal.wait_for("the-newest");
+    let frames = begun(&terminal) - before;
+    assert!(frames < 20, "{frames} frames: those that nobody could see were not written");
+    terminal.press("q");
+    assert_eq!(terminal.expect_restored(), 0);
+}
+
+/// What reaches the terminal at 80 by 24, by the second: idle, and while every row of the table moves all the time.
+#[test]
+fn an_idle_console_is_quiet_and_a_busy_one_keeps_to_its_rate() {
+    const TIME: Duration = Duration::from_secs(5);
+    let rate = |name: &str, step: u64, change: fn(&mut Snapshot)| {
+        let engine = Engine::start(recorded(name));
+        let mut terminal = Terminal::ready(&engine, &[("COLORTERM", "truecolor")]);
+        terminal.press("6");
+        terminal.wait_for("REQUEST");
+        let (before, began) = (terminal.written(), Instant::now());
+        engine.publish_for(TIME, Duration::from_millis(step), change);
+        let rate = (terminal.written() - before) as f64 / began.elapsed().as_secs_f64();
+        terminal.press("q");
+        terminal.expect_restored();
+        rate
+    };
+    fn pass(snapshot: &mut Snapshot, ms: u64) {
+        snapshot.uptime_ms += ms;
+        snapshot.at_ms += ms;
+    }
+    let idle = rate("idle", 250, |snapshot| pass(snapshot, 250));
+    assert!(idle < 200.0, "{idle} bytes a second while idle");
+    let busy = rate("busy", 50, |snapshot| {
+        pass(snapshot, 50);
+        let shown = &mut snapshot.requests.shown;
+        shown.rotate_left(7);
+        for request in shown {
+            request.queued_ms += 50.0;
+        }
+    });
+    assert!(busy < 20.0 * 1024.0, "{busy} bytes a second while busy");
+    println!("idle {idle:.0} B/s, busy {busy:.0} B/s");
 }

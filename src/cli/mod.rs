@@ -29,6 +29,7 @@ mod man;
 mod models;
 mod noun;
 mod pages;
+mod palette;
 mod print;
 mod profile;
 mod pull;

@@ -1,21 +1,28 @@
 //! `lanekeeper top`.
 
+use super::args::Globals;
 use super::context::Context;
 use super::error::{CliError, CliResult};
+use super::palette::Palette;
 use crate::client::{Client, Feed, FeedState};
 use crate::control::ExitCode;
-use crate::tui::{self, Acting, Actions, Exit, Facts, Options, ThemeName, TuiError};
-use clap::{Args, ValueEnum};
+use crate::profile::{Env, load_box};
+use crate::tui::{self, Acting, Actions, Exit, Facts, Interpreting, Keys, Options, Theme, ThemeName, TuiError};
+use clap::Args;
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Watch the engine live in the terminal: health, lanes, requests.
+/// Watch the engine live in the terminal: health, lanes, caps, speculation, requests.
 ///
-/// `?` shows the keys, `q` leaves; see lanekeeper-keys(7). With --plain, or where there is no terminal (or a `dumb` one),
+/// Theme, colours, keys and interval come from the profile's `console` section where no option says otherwise. `?` shows the keys, `q` leaves; see lanekeeper-keys(7). With --plain, or where there is no terminal (or a `dumb` one),
 /// one line per snapshot is written instead. An engine that goes away is waited for.
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Time between snapshots, 50ms to 5s [default: 250ms, plain 2s].
+    /// Box profile whose console section holds, by name or path [default: demo].
+    #[arg(short, long, value_name = "PROFILE", env = "LANEKEEPER_PROFILE", hide_env_values = true)]
+    profile: Option<String>,
+    /// Time between snapshots, 50ms to 5s [default: the profile's, plain 2s].
     #[arg(long, value_name = "TIME", value_parser = super::duration::interval)]
     interval: Option<Duration>,
     /// One line of plain text per snapshot: for logs, pipes and screen readers.
@@ -24,9 +31,10 @@ pub struct TopArgs {
     /// Refuse to change anything.
     #[arg(long)]
     read_only: bool,
-    /// Colours; auto looks at the terminal's background.
-    #[arg(long, value_enum, value_name = "THEME", default_value_t)]
-    theme: Theme,
+    /// Colours: auto (by the terminal's background), dark, light, safe (for colour-blind eyes), ansi16, none
+    /// [default: the profile's].
+    #[arg(long, value_name = "THEME", value_parser = theme)]
+    theme: Option<ThemeName>,
     /// ASCII signs only [default: where the locale is not UTF-8].
     #[arg(long)]
     ascii: bool,
@@ -38,45 +46,36 @@ pub struct TopArgs {
     mouse: bool,
 }
 
-/// Sets of colours.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Theme {
-    /// By the terminal's background.
-    #[default]
-    Auto,
-    /// For a dark background.
-    Dark,
-    /// For a light background.
-    Light,
-    /// The terminal's own sixteen colours.
-    Ansi16,
-    /// No colours.
-    None,
+fn theme(text: &str) -> Result<ThemeName, String> {
+    let names = ThemeName::ALL.map(ThemeName::name).join(", ");
+    ThemeName::parse(text).ok_or_else(|| format!("there is no theme {text:?}; there are {names}"))
 }
 
 pub fn run(context: &Context, args: &TopArgs) -> CliResult {
     let client = context.client()?;
     let facts = Facts::from_process();
     let plain = args.plain || !facts.interactive;
+    let console = load_box(args.profile.as_deref().unwrap_or("demo"), &Env::from_process(), &[])?.value.console;
+    let refused = |key: &str, why: String| {
+        CliError::new(ExitCode::Refused, format!("the profile's {key} cannot be used: {why}"))
+            .hint("lanekeeper-keys(7) names actions and keys, lanekeeper-profile(5) labels and colours")
+    };
+    let mut options = Options::new(facts);
+    options.theme = args.theme.or_else(|| ThemeName::parse(&console.theme)).unwrap_or_default();
+    options.colours = Theme::changes(&console.colours).map_err(|why| refused("console.colours", why))?;
+    options.keys = Arc::new(Keys::remapped(&console.keys).map_err(|why| refused("console.keys", why))?);
+    options.ascii = args.ascii.then_some(true);
+    options.read_only = args.read_only;
+    options.reduced_motion = args.reduced_motion;
+    options.mouse = args.mouse;
     context.block_on(async {
-        let interval = args.interval.unwrap_or(Duration::from_millis(if plain { 2_000 } else { 250 }));
+        let usual = if plain { 2_000 } else { console.interval_ms };
+        let interval = args.interval.unwrap_or(Duration::from_millis(usual));
         let feed = Feed::start(client.clone(), interval);
         if plain {
             return lines(context, feed).await;
         }
-        let mut options = Options::new(facts);
-        options.theme = match args.theme {
-            Theme::Auto => ThemeName::Auto,
-            Theme::Dark => ThemeName::Dark,
-            Theme::Light => ThemeName::Light,
-            Theme::Ansi16 => ThemeName::Ansi16,
-            Theme::None => ThemeName::None,
-        };
-        options.ascii = args.ascii.then_some(true);
-        options.read_only = args.read_only;
-        options.reduced_motion = args.reduced_motion;
-        options.mouse = args.mouse;
-        match tui::run(feed, EngineActions(client), options).await? {
+        match tui::run(feed, EngineActions::new(client, &context.globals), options).await? {
             Exit::Quit | Exit::Done | Exit::InputClosed => Ok(()),
             Exit::Signal(_) => Err(CliError::Silent(ExitCode::Interrupted)),
         }
@@ -94,17 +93,39 @@ impl From<TuiError> for CliError {
 }
 
 /// What the console can ask of the engine.
-pub struct EngineActions(pub Client);
+pub struct EngineActions {
+    client: Client,
+    palette: Palette,
+}
+
+impl EngineActions {
+    pub fn new(client: Client, globals: &Globals) -> EngineActions {
+        let palette = Palette::new(&client.target().to_string(), globals);
+        EngineActions { client, palette }
+    }
+}
 
 impl Actions for EngineActions {
     fn cancel(&self, request: &str) -> Acting {
-        let (client, request) = (self.0.clone(), request.to_string());
+        let (client, request) = (self.client.clone(), request.to_string());
         Box::pin(async move {
             match client.cancel(&request).await {
                 Ok(()) => Ok(format!("{request} cancelled")),
                 Err(e) => Err(e.to_string()),
             }
         })
+    }
+
+    fn words(&self) -> Vec<String> {
+        Palette::words()
+    }
+
+    fn interpret(&self, line: &str) -> Interpreting {
+        Box::pin(self.palette.clone().interpret(line.to_string()))
+    }
+
+    fn run(&self, line: &str) -> Acting {
+        Box::pin(self.palette.clone().run(line.to_string()))
     }
 }
 

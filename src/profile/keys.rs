@@ -575,7 +575,25 @@ pub const BOX: &[Key] = &[
     )
     .live(),
     key("console.interval_ms", Kind::Millis { min: 50.0, max: 5_000.0 }, Some("250"), "Refresh interval of `top`."),
-    key("console.theme", Kind::OneOf(&["dark", "light", "ansi16", "none"]), Some("dark"), "Colours of `top`."),
+    key(
+        "console.theme",
+        Kind::OneOf(&["auto", "dark", "light", "safe", "ansi16", "none"]),
+        Some("auto"),
+        "Colours of `top`: `auto` by the terminal's background, `safe` for colour-blind eyes, `ansi16` the terminal's own.",
+    ),
+    key(
+        "console.colours",
+        Kind::Text,
+        None,
+        "Other looks for what `top` draws: `bad=#ff8800 bold, good=blue`. Labels are text, dim, strong, title, rule, head, \
+         good, busy, warn, bad, selected, tab, key, gauge-full, gauge-empty, flow, queue and stale.",
+    ),
+    key(
+        "console.keys",
+        Kind::Text,
+        None,
+        "Other keys in `top`: `freeze=F, down=n / Down, first=g g`; lanekeeper-keys(7) names the actions.",
+    ),
 ];
 
 /// The distinct next segments of the keys that begin with `prefix` (empty, or ending in a dot).

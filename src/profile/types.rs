@@ -202,8 +202,12 @@ pub struct Limits {
 pub struct Console {
     /// Snapshot interval of `top`.
     pub interval_ms: u64,
-    /// `dark`, `light`, `ansi16`, `none`.
+    /// `auto`, `dark`, `light`, `safe`, `ansi16`, `none`.
     pub theme: String,
+    /// Other looks for labels, as the console reads them; may be empty.
+    pub colours: String,
+    /// Other keys for actions, as the console reads them; may be empty.
+    pub keys: String,
 }
 
 /// A box profile: what one machine serves.

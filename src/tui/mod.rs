@@ -18,7 +18,8 @@ pub mod theme;
 pub mod view;
 
 pub use facts::{Depth, Facts};
-pub use keys::{KeyDoc, key_docs};
+pub use keys::{KeyDoc, Keys, key_docs};
+pub use model::Meaning;
 pub use plain::plain_line;
-pub use term::{Acting, Actions, Exit, Options, TuiError, run, run_until};
-pub use theme::ThemeName;
+pub use term::{Acting, Actions, Exit, Interpreting, Options, TuiError, run, run_until};
+pub use theme::{Theme, ThemeName};

@@ -100,7 +100,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> CliResult {
         };
         let show = async {
             match console {
-                true => in_console(Client::new(Target::Unix(socket), None), facts, &load).await,
+                true => in_console(context, Client::new(Target::Unix(socket), None), facts, &load).await,
                 false => with_lines(context, &load, began).await,
             }
         };
@@ -173,9 +173,10 @@ async fn loaded(context: &Context, engine: &Engine) -> CliResult {
 }
 
 /// Runs the load under the console.
-async fn in_console(local: Client, facts: Facts, load: &Load) -> CliResult<LoadEnd> {
+async fn in_console(context: &Context, local: Client, facts: Facts, load: &Load) -> CliResult<LoadEnd> {
     let feed = Feed::start(local.clone(), Duration::from_millis(250));
-    let exit = tui::run_until(feed, EngineActions(local), tui::Options::new(facts), load.run()).await?;
+    let exit =
+        tui::run_until(feed, EngineActions::new(local, &context.globals), tui::Options::new(facts), load.run()).await?;
     Ok(match exit {
         Exit::Done => LoadEnd::Done,
         Exit::Quit | Exit::InputClosed => LoadEnd::Quit,

@@ -52,8 +52,17 @@ fn keys_of_console() -> Page {
     for key in key_docs() {
         roff.control("TP", []);
         roff.text([bold(&key.keys), roman(format!(" ({})", key.places))]);
-        roff.text([roman(key.doc)]);
+        let named = key.name.map(|name| format!(" (action {name})")).unwrap_or_default();
+        roff.text([roman(format!("{}{named}", key.doc))]);
     }
+    roff.control("SH", ["OTHER KEYS"]);
+    roff.text([
+        roman("The profile's "),
+        bold("console.keys"),
+        roman(" gives actions other keys: "),
+        bold("freeze=F, down=n / Down, first=g g"),
+        roman(". Chords are parted by \" / \", the keys of one by blanks. The ways out (Esc, C-c) stay as they are."),
+    ]);
     see_also(&mut roff, &["lanekeeper-top"]);
     end(name, 7, &roff)
 }

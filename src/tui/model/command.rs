@@ -1,4 +1,4 @@
-//! The command line `:`: the CLI's words, for what the console can do.
+//! The command line `:`: the console's own words, and the CLI's commands.
 
 use super::View;
 use super::requests::Sort;
@@ -14,6 +14,8 @@ pub enum Command {
     Sort(Sort),
     Freeze,
     ReadOnly,
+    /// A command of the CLI, whole, for its own grammar to read.
+    Cli(String),
 }
 
 /// Every command word, in the order that an error lists them.
@@ -33,15 +35,22 @@ const WORDS: [&str; 13] = [
     "quit",
 ];
 
-/// Understands a line; `Ok(None)` for an empty one. A word may be cut short while only one command begins with it.
-pub fn parse(line: &str) -> Result<Option<Command>, String> {
+/// Understands a line; `Ok(None)` for an empty one. An own word may be cut short while only one begins with it; what is
+/// one of the CLI's `words`, or says more than the console's own word takes, is left to the CLI.
+pub fn parse(line: &str, words: &[String]) -> Result<Option<Command>, String> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     if word.is_empty() {
         return Ok(None);
     }
-    let full = full_word(word)?;
+    let is_cli = |word: &str| words.iter().any(|known| known == word);
+    let plain_view = View::named(word).is_some() && rest.is_empty();
+    let one_cancel = word == "cancel" && !rest.contains(char::is_whitespace) && !rest.starts_with('-');
+    if is_cli(word) && !plain_view && !one_cancel && !(word == "help" && rest.is_empty()) {
+        return Ok(Some(Command::Cli(line.to_string())));
+    }
+    let full = full_word(word, words)?;
     let takes_nothing = || match rest {
         "" => Ok(()),
         _ => Err(format!("{full} takes no argument, and {rest:?} is one")),
@@ -76,21 +85,40 @@ pub fn parse(line: &str) -> Result<Option<Command>, String> {
 }
 
 /// What Tab makes of a line: the command word in full, when only one begins so.
-pub fn complete(line: &str) -> Option<String> {
+pub fn complete(line: &str, words: &[String]) -> Option<String> {
     if line.is_empty() || line.contains(char::is_whitespace) {
         return None;
     }
-    let full = full_word(line).ok()?;
-    let wants_more = matches!(full, "cancel" | "filter" | "sort");
+    let mut begun: Vec<&str> =
+        WORDS.iter().copied().chain(words.iter().map(String::as_str)).filter(|word| word.starts_with(line)).collect();
+    begun.sort_unstable();
+    begun.dedup();
+    let &[full] = begun.as_slice() else { return longest_start(&begun).filter(|start| start.len() > line.len()) };
+    let wants_more =
+        matches!(full, "cancel" | "filter" | "sort") || View::named(full).is_none() && !WORDS.contains(&full);
     Some(if wants_more { format!("{full} ") } else { full.to_string() })
 }
 
-fn full_word(word: &str) -> Result<&'static str, String> {
+/// What all of these begin with.
+fn longest_start(words: &[&str]) -> Option<String> {
+    let (first, last) = (words.first()?, words.last()?);
+    // Sorted: what the first and the last share, all share.
+    Some(first.chars().zip(last.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a).collect())
+}
+
+fn full_word(word: &str, words: &[String]) -> Result<&'static str, String> {
     let mut begun = WORDS.iter().copied().filter(|full| full.starts_with(word));
     match (begun.next(), begun.next()) {
         (Some(only), None) => Ok(only),
         (Some(first), Some(second)) => Err(format!("{word:?} could be {first} or {second}")),
-        (None, _) => Err(format!("no command {word:?}; there are {}", WORDS.join(", "))),
+        (None, _) => {
+            let all = WORDS.iter().copied().chain(words.iter().map(String::as_str));
+            let near = all.map(|known| (strsim::jaro_winkler(word, known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
+            match near {
+                Some((likeness, known)) if likeness > 0.8 => Err(format!("no command {word:?}: did you mean {known}?")),
+                _ => Err(format!("no command {word:?}; there are {}", WORDS.join(", "))),
+            }
+        }
     }
 }
 
@@ -98,9 +126,13 @@ fn full_word(word: &str) -> Result<&'static str, String> {
 mod tests {
     use super::*;
 
+    fn words() -> Vec<String> {
+        ["status", "lanes", "requests", "cancel", "help", "set", "transcribe", "transmit"].map(str::to_string).into()
+    }
+
     #[test]
     fn commands_are_understood_in_full_and_cut_short() {
-        let ok = |line| parse(line).unwrap().unwrap();
+        let ok = |line| parse(line, &words()).unwrap().unwrap();
         assert_eq!(ok("lanes"), Command::Show(View::Lanes));
         assert_eq!(ok(" req "), Command::Show(View::Requests));
         assert_eq!(ok("speculation"), Command::Show(View::Speculation));
@@ -108,26 +140,36 @@ mod tests {
         assert_eq!(ok("cancel req-7"), Command::Cancel("req-7".to_string()));
         assert_eq!(ok("filter model:whisper !done"), Command::Filter("model:whisper !done".to_string()));
         assert_eq!(ok("sort cost"), Command::Sort(Sort::Cost));
-        assert_eq!(ok("help cancel"), Command::Help("cancel".to_string()));
-        assert_eq!(parse("  "), Ok(None));
+        assert_eq!(ok("help"), Command::Help(String::new()));
+        assert_eq!(parse("  ", &words()), Ok(None));
+    }
+
+    #[test]
+    fn what_the_cli_knows_is_left_to_it() {
+        let cli = |line: &str| assert_eq!(parse(line, &words()), Ok(Some(Command::Cli(line.to_string()))));
+        ["status", "lanes -m whisper", "requests -o wide", "cancel a b", "cancel --help", "set a=1", "help set"]
+            .into_iter()
+            .for_each(cli);
     }
 
     #[test]
     fn what_is_not_understood_says_why() {
-        let error = |line| parse(line).unwrap_err();
+        let error = |line| parse(line, &words()).unwrap_err();
         assert!(error("frobnicate").contains("overview"));
+        assert!(error("lans").contains("did you mean lanes?"));
         assert!(error("re").contains("requests or read-only"));
         assert!(error("cancel").contains("cancel ID"));
-        assert!(error("cancel a b").contains("\"a b\""));
-        assert!(error("lanes now").contains("\"now\""));
+        assert!(error("freeze now").contains("\"now\""));
         assert!(error("sort height").contains("waited"));
     }
 
     #[test]
-    fn tab_completes_what_is_unique() {
+    fn tab_completes_what_is_unique_and_as_far_as_all_agree() {
+        let complete = |line| complete(line, &words());
         assert_eq!(complete("ov"), Some("overview".to_string()));
         assert_eq!(complete("can"), Some("cancel ".to_string()));
-        assert_eq!(complete("ca"), None);
+        assert_eq!(complete("st"), Some("status ".to_string()));
+        assert_eq!(complete("tr"), Some("trans".to_string()));
         assert_eq!(complete("re"), None);
         assert_eq!(complete("cancel r"), None);
     }

@@ -1,6 +1,6 @@
 //! What the help overlay shows: the key table, searched and wrapped to the screen.
 
-use super::super::keys::{KeyDoc, key_docs};
+use super::super::keys::{KeyDoc, Keys};
 use super::super::text::columns;
 
 /// The widest that help gets: longer lines read badly.
@@ -32,18 +32,18 @@ impl HelpPage {
 }
 
 /// The entries that match a search: every word of it somewhere in the keys, the place or the text.
-pub fn help_rows(query: &str) -> Vec<KeyDoc> {
+pub fn help_rows(keys: &Keys, query: &str) -> Vec<KeyDoc> {
     let words: Vec<String> = query.split_whitespace().map(str::to_lowercase).collect();
     let matches = |doc: &KeyDoc| {
         let text = format!("{} {} {}", doc.keys, doc.places, doc.doc).to_lowercase();
         words.iter().all(|word| text.contains(word))
     };
-    key_docs().into_iter().filter(matches).collect()
+    keys.docs().into_iter().filter(matches).collect()
 }
 
 /// The matching entries as lines, and the columns that the keys take.
-pub fn help_lines(query: &str, page: HelpPage) -> (Vec<HelpLine>, u16) {
-    let rows = help_rows(query);
+pub fn help_lines(keys: &Keys, query: &str, page: HelpPage) -> (Vec<HelpLine>, u16) {
+    let rows = help_rows(keys, query);
     let inside = usize::from(page.width.saturating_sub(4));
     let keys = rows.iter().map(|row| columns(&row.keys)).max().unwrap_or(0).min((inside / KEYS).max(6));
     let room = inside.saturating_sub(keys + 2).max(8);
@@ -60,8 +60,8 @@ pub fn help_lines(query: &str, page: HelpPage) -> (Vec<HelpLine>, u16) {
 }
 
 /// The furthest that help can be scrolled.
-pub fn last_scroll(query: &str, page: HelpPage) -> usize {
-    help_lines(query, page).0.len().saturating_sub(page.rows)
+pub fn last_scroll(keys: &Keys, query: &str, page: HelpPage) -> usize {
+    help_lines(keys, query, page).0.len().saturating_sub(page.rows)
 }
 
 /// `text` broken between words into lines of at most `room` columns; a longer word stands alone.
@@ -83,21 +83,26 @@ pub fn wrap(text: &str, room: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    fn usual() -> Arc<Keys> {
+        Keys::usual()
+    }
 
     #[test]
     fn help_can_be_searched_by_key_place_and_text() {
-        assert!(help_rows("").len() > 20);
-        assert!(help_rows("osc").iter().all(|row| row.keys == "y"));
-        assert!(!help_rows("confirmation").is_empty());
-        assert!(help_rows("no such key anywhere").is_empty());
+        assert!(help_rows(&usual(), "").len() > 20);
+        assert!(help_rows(&usual(), "osc").iter().all(|row| row.keys == "y"));
+        assert!(!help_rows(&usual(), "confirmation").is_empty());
+        assert!(help_rows(&usual(), "no such key anywhere").is_empty());
     }
 
     #[test]
     fn every_line_of_help_can_be_reached_on_every_screen() {
         for (width, height) in [(40, 9), (80, 21), (250, 67)] {
             let page = HelpPage::of(width, height);
-            let lines = help_lines("", page).0.len();
-            assert!(last_scroll("", page) + page.rows >= lines);
+            let lines = help_lines(&usual(), "", page).0.len();
+            assert!(last_scroll(&usual(), "", page) + page.rows >= lines);
         }
     }
 }

@@ -8,7 +8,9 @@ pub mod cursor;
 pub mod help;
 pub mod history;
 pub mod lines;
+mod overlays;
 pub mod requests;
+pub mod ring;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -17,9 +19,10 @@ pub use cursor::Cursor;
 pub use history::History;
 pub use lines::{Line, LineKey, LineKind};
 pub use requests::{Sort, Table};
+pub use ring::Ring;
 pub use update::update;
 
-use super::keys::{Key, Places};
+use super::keys::{Key, Keys, Places};
 use crate::control::Snapshot;
 use std::sync::Arc;
 
@@ -47,6 +50,18 @@ impl View {
             View::Speculation => "Speculation",
             View::Routes => "Routes",
             View::Requests => "Requests",
+        }
+    }
+
+    /// The title as a word to type.
+    pub fn word(self) -> &'static str {
+        match self {
+            View::Overview => "overview",
+            View::Lanes => "lanes",
+            View::Caps => "caps",
+            View::Speculation => "speculation",
+            View::Routes => "routes",
+            View::Requests => "requests",
         }
     }
 
@@ -99,6 +114,12 @@ pub enum Overlay {
         request: String,
     },
     Confirm(Confirm),
+    /// What a command wrote, line by line.
+    Output {
+        title: String,
+        lines: Arc<[String]>,
+        scroll: usize,
+    },
 }
 
 /// Destructive work as a value: it does nothing until it comes back confirmed.
@@ -112,7 +133,26 @@ pub struct Confirm {
 /// What a [`Confirm`] asks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ask {
-    CancelRequest { request: String, about: String },
+    CancelRequest {
+        request: String,
+        about: String,
+    },
+    /// A command of the CLI that changes something, as it was typed; `about` says what it would do.
+    Run {
+        line: String,
+        about: Vec<String>,
+    },
+}
+
+/// What a typed command means to the engine's side.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Meaning {
+    /// It was run and wrote this.
+    Output { title: String, text: String },
+    /// It would change something: that is to be confirmed.
+    Change { line: String, about: Vec<String> },
+    /// It cannot be run here; why, and what else to do.
+    Refused(String),
 }
 
 /// A line being typed at the bottom.
@@ -127,7 +167,10 @@ pub struct Prompt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromptKind {
     Command,
+    /// Of the table of requests.
     Filter,
+    /// Among the lines of another view.
+    Search,
 }
 
 /// The longest line that can be typed or pasted: beyond it, input is ignored.
@@ -161,7 +204,11 @@ pub struct State {
     pub live: Option<Seen>,
     /// What is shown instead while the view is frozen.
     pub frozen: Option<Seen>,
+    /// The last minutes, to look back.
+    pub ring: Ring,
     pub table: Table,
+    /// What `n` and `N` look for among lines.
+    pub search: String,
     /// The selected line of Overview, and of the views with a card per line.
     pub line: Cursor<LineKey>,
     pub overlay: Option<Overlay>,
@@ -170,6 +217,9 @@ pub struct State {
     /// The first key of a chord that is not whole yet.
     pub begun: Option<Key>,
     pub read_only: ReadOnly,
+    pub keys: Arc<Keys>,
+    /// The CLI's commands that can be typed after `:`, beside the console's own.
+    pub words: Arc<[String]>,
     /// Bytes per second written to this terminal, once measured.
     pub traffic: Option<u64>,
 }
@@ -184,13 +234,17 @@ impl State {
             link: Link::Away { attempt: 0, retry_at_ms: 0, why: String::new() },
             live: None,
             frozen: None,
+            ring: Ring::default(),
             table: Table::default(),
+            search: String::new(),
             line: Cursor::default(),
             overlay: None,
             prompt: None,
             toast: None,
             begun: None,
             read_only: ReadOnly { on: read_only, locked: read_only },
+            keys: Keys::usual(),
+            words: Arc::new([]),
             traffic: None,
         }
     }
@@ -198,6 +252,11 @@ impl State {
     /// What the view shows: the frozen snapshot, else the newest.
     pub fn shown(&self) -> Option<&Seen> {
         self.frozen.as_ref().or(self.live.as_ref())
+    }
+
+    /// How long ago what the frozen view shows came.
+    pub fn looked_at_ms(&self) -> Option<u64> {
+        Some(self.now_ms.saturating_sub(self.frozen.as_ref()?.received_ms))
     }
 
     /// Age of the newest data, by the console's clock.
@@ -214,7 +273,8 @@ impl State {
     pub fn place(&self) -> Places {
         match (&self.prompt, &self.overlay, self.view) {
             (Some(Prompt { kind: PromptKind::Command, .. }), _, _) => Places::PROMPT,
-            (Some(Prompt { kind: PromptKind::Filter, .. }), _, _) => Places::FILTER,
+            (Some(Prompt { kind: PromptKind::Filter | PromptKind::Search, .. }), _, _) => Places::FILTER,
+            (None, Some(Overlay::Output { .. }), _) => Places::OUTPUT,
             (None, Some(Overlay::Confirm(_)), _) => Places::CONFIRM,
             (None, Some(Overlay::Help { .. }), _) => Places::HELP,
             (None, Some(Overlay::Detail { .. }), _) => Places::DETAIL,
@@ -266,6 +326,8 @@ pub enum Msg {
         retry_in_ms: u64,
         why: String,
     },
+    /// A typed command was looked at.
+    Meant(Meaning),
     /// An action towards the engine has ended: what to tell.
     Acted(Result<String, String>),
     Traffic {
@@ -279,6 +341,14 @@ pub enum Cmd {
     /// Ask the engine to cancel this request.
     CancelRequest {
         request: String,
+    },
+    /// Find out what a typed command means, and run it if it changes nothing.
+    Interpret {
+        line: String,
+    },
+    /// Run a command that was confirmed.
+    Run {
+        line: String,
     },
     /// Put text into the terminal's clipboard.
     Copy(String),

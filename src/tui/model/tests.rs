@@ -63,7 +63,11 @@ fn read_only_refuses_changes_and_a_lock_holds() {
         assert!(after.overlay.as_ref().is_none_or(|over| matches!(over, Overlay::Detail { .. })));
     }
     let typed = type_text(press(state.clone(), &[Key::Char(':')]), "cancel req-1801");
-    assert_eq!(take(typed, keys(&[Key::Enter])).1, []);
+    let asked = take(typed, keys(&[Key::Enter, Key::Char('y'), Key::Enter])).1;
+    assert!(!asked.iter().any(|cmd| matches!(cmd, Cmd::CancelRequest { .. })), "{asked:?}");
+    let change = Msg::Meant(Meaning::Change { line: "set a=1".to_string(), about: Vec::new() });
+    let asked = take(state.clone(), [change, Msg::Key(Key::Char('y')), Msg::Key(Key::Enter)]).1;
+    assert!(!asked.iter().any(|cmd| matches!(cmd, Cmd::Run { .. })), "{asked:?}");
     state.read_only.locked = false;
     let (after, asked) = take(state, keys(&[Key::Char('R'), Key::Char('x'), Key::Char('y'), Key::Enter]));
     assert_eq!(asked.len(), 1);
@@ -90,6 +94,72 @@ fn a_frozen_view_stays_while_data_go_on() {
     let state = press(state, &[Key::Char(' ')]);
     assert_eq!(state.shown().unwrap().snapshot.requests.shown.len(), 6);
     holds(&state).unwrap();
+}
+
+#[test]
+fn one_can_look_back_second_by_second_and_minute_by_minute() {
+    let looked_at = |state: &State| state.shown().unwrap().received_ms;
+    let state = requests_view();
+    assert_eq!(looked_at(&state), 30_000);
+    let back = press(state, &[Key::Left, Key::Char('h'), Key::Left]);
+    assert_eq!((looked_at(&back), back.looked_at_ms()), (27_000, Some(3_200)));
+    assert_eq!(looked_at(&press(back.clone(), &[Key::Right])), 28_000);
+    let first = press(back.clone(), &[Key::Char('['), Key::Char('[')]);
+    assert_eq!(looked_at(&first), 1_000, "further back than anything kept is the oldest");
+    assert!(press(first.clone(), &[Key::Left]).toast.is_some_and(|toast| toast.text.contains("nothing older")));
+    let on = press(first, &[Key::Char(']')]);
+    assert!(on.frozen.is_none(), "behind the newest the view goes on by itself");
+    let (later, _) = take(back, [Msg::Tick { now_ms: 60_000 }, fresh(recorded("idle"), 60_000)]);
+    assert_eq!(
+        (looked_at(&later), later.looked_at_ms()),
+        (27_000, Some(33_000)),
+        "new data do not move what is looked at"
+    );
+    holds(&later).unwrap();
+}
+
+#[test]
+fn a_search_finds_lines_round_and_round_and_in_the_table_goes_through_the_filtered() {
+    let line = |state: &State| state.line.key().unwrap().model.clone();
+    let state = watching(&recorded("busy"), View::Lanes, (80, 24));
+    let typed = type_text(press(state.clone(), &[Key::Char('/')]), "minilm");
+    assert_eq!(line(&typed), "minilm-l6");
+    let kept = press(typed, &[Key::Enter]);
+    let ops = |state: &State| state.line.key().unwrap().op.unwrap().name();
+    assert_eq!(ops(&kept), "embed");
+    let next = press(kept, &[Key::Char('n')]);
+    assert_eq!(ops(&next), "rerank");
+    assert_eq!(ops(&press(next.clone(), &[Key::Char('n')])), "embed");
+    assert_eq!(ops(&press(next, &[Key::Char('N'), Key::Char('N')])), "rerank");
+    let none = press(type_text(press(state.clone(), &[Key::Char('/')]), "nothing"), &[Key::Enter]);
+    assert!(none.toast.is_some_and(|toast| toast.error && toast.text.contains("nothing")));
+    assert!(press(state, &[Key::Char('n')]).toast.is_some_and(|toast| toast.error));
+    let table = press(type_text(press(requests_view(), &[Key::Char('/')]), "state:queued"), &[Key::Enter]);
+    let first = table.table.cursor.key().cloned();
+    let last = press(table.clone(), &[Key::Char('N')]);
+    assert_eq!(last.table.cursor.index(), 16);
+    assert_eq!(press(last, &[Key::Char('n')]).table.cursor.key().cloned(), first);
+}
+
+#[test]
+fn what_a_command_means_is_shown_asked_or_refused() {
+    let mut state = requests_view();
+    state.words = ["status".to_string(), "set".to_string()].into();
+    let (state, asked) = take(type_text(press(state, &[Key::Char(':')]), "set a=1"), keys(&[Key::Enter]));
+    assert_eq!(asked, [Cmd::Interpret { line: "set a=1".to_string() }]);
+    let change = Msg::Meant(Meaning::Change { line: "set a=1".to_string(), about: vec!["a 0 -> 1".to_string()] });
+    let (asking, _) = take(state.clone(), [change]);
+    assert_eq!(take(asking.clone(), keys(&[Key::Enter])).1, [], "the button that does nothing is marked first");
+    let run = [Cmd::Run { line: "set a=1".to_string() }];
+    assert_eq!(take(asking, keys(&[Key::Char('y'), Key::Enter])).1, run);
+    let text = (0..100).map(|n| format!("line {n}\n")).collect::<String>();
+    let (shown, _) = take(state.clone(), [Msg::Meant(Meaning::Output { title: "status".to_string(), text })]);
+    let (shown, copied) = take(shown, keys(&[Key::Char('G'), Key::Char('k'), Key::Char('y')]));
+    assert!(matches!(shown.overlay, Some(Overlay::Output { scroll: 80, .. })), "{:?}", shown.overlay);
+    assert!(matches!(&copied[..], [Cmd::Copy(text)] if text.ends_with("line 99")));
+    assert!(press(shown, &[Key::Char('q')]).overlay.is_none());
+    let (refused, _) = take(state, [Msg::Meant(Meaning::Refused("not here".to_string()))]);
+    assert!(refused.toast.is_some_and(|toast| toast.error));
 }
 
 #[test]
@@ -153,7 +223,10 @@ fn commands_are_obeyed_and_errors_are_shown_for_a_while() {
     let run = |line: &str| take(type_text(press(requests_view(), &[Key::Char(':')]), line), keys(&[Key::Enter]));
     assert_eq!(run("lanes").0.view, View::Lanes);
     assert_eq!(run("quit").1, [Cmd::Quit]);
-    assert_eq!(run("cancel req-9").1, [Cmd::CancelRequest { request: "req-9".to_string() }]);
+    assert_eq!(run("cancel req-1801").1, [], "it asks first");
+    let asked = take(run("cancel req-1801").0, keys(&[Key::Char('y'), Key::Enter])).1;
+    assert_eq!(asked, [Cmd::CancelRequest { request: "req-1801".to_string() }]);
+    assert!(run("cancel req-9").0.toast.is_some_and(|toast| toast.text.contains("no longer in the engine")));
     assert_eq!(run("sort cost").0.table.sort, Sort::Cost);
     let (state, _) = run("lans");
     assert!(state.toast.as_ref().is_some_and(|toast| toast.error && toast.text.contains("lans")));
@@ -220,7 +293,7 @@ fn any_key() -> impl Strategy<Value = Key> {
         Key::Ctrl('w'),
         Key::Ctrl('l'),
     ];
-    let letters: Vec<Key> = "ghjklGsSxyR123456/:? qetaw!".chars().map(Key::Char).collect();
+    let letters: Vec<Key> = "ghjklGnNsSxyR123456/:? qetaw![]".chars().map(Key::Char).collect();
     prop_oneof![
         2 => prop::sample::select(named),
         5 => prop::sample::select(letters),
@@ -252,6 +325,11 @@ fn any_message() -> impl Strategy<Value = Msg> {
         1 => (any::<u32>(), any::<u64>()).prop_map(|(attempt, retry_in_ms)| {
             Msg::Away { attempt, retry_in_ms, why: "gone".to_string() }
         }),
+        1 => prop::sample::select(vec![
+            Meaning::Output { title: "status".to_string(), text: "a\nb\n".repeat(40) },
+            Meaning::Change { line: "set a=1".to_string(), about: vec!["a".to_string()] },
+            Meaning::Refused("no".to_string()),
+        ]).prop_map(Msg::Meant),
         1 => any::<bool>().prop_map(|ok| Msg::Acted(if ok { Ok("done".into()) } else { Err("no".into()) })),
         1 => Just(Msg::Click(Target::Request("req-1810".to_string()))),
         1 => Just(Msg::Click(Target::Tab(View::Lanes))),

@@ -1,20 +1,24 @@
 //! The reducer.
 
-use super::super::keys::{self, Action, Found, Key};
+use super::super::keys::{Action, Found, Key};
 use super::command::{self, Command};
-use super::help::{self, HelpPage};
 use super::lines::lines_of;
+use super::overlays::{output, scroll};
 use super::{
-    Ask, Cmd, Confirm, Link, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State, Target, Toast, View,
+    Ask, Cmd, Confirm, Line, Link, Meaning, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State, Target, Toast,
+    View,
 };
 use crate::control::snapshot::RequestState;
 use std::sync::Arc;
 
 const TOAST_MS: u64 = 5_000;
+/// What terminals take by OSC 52 without cutting it.
+const COPY_LIMIT: usize = 48 * 1024;
+const MINUTE_MS: u64 = 60_000;
 /// An error stays long enough to be read.
 const ERROR_TOAST_MS: u64 = 12_000;
 /// Rows of the screen that are not the view: header, tabs, footer.
-const CHROME: u16 = 3;
+pub(super) const CHROME: u16 = 3;
 
 /// Takes `msg` in: the next state, and what is to be done outside.
 pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
@@ -37,6 +41,7 @@ pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
         Msg::Fresh { snapshot, received_ms, missed } => {
             let mut history = state.live.take().map(|seen| seen.history).unwrap_or_default();
             Arc::make_mut(&mut history).record(&snapshot);
+            state.ring.keep(&snapshot, received_ms);
             state.link = Link::Live { missed };
             state.live = Some(Seen { snapshot, received_ms, history });
             if state.frozen.is_none() {
@@ -56,6 +61,10 @@ pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
             }
             Vec::new()
         }
+        Msg::Meant(meaning) => {
+            meant(&mut state, meaning);
+            Vec::new()
+        }
         Msg::Paste(text) => {
             type_into_prompt(&mut state, &text);
             Vec::new()
@@ -69,11 +78,11 @@ pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
     (state, commands)
 }
 
-fn tell(state: &mut State, text: impl Into<String>) {
+pub(super) fn tell(state: &mut State, text: impl Into<String>) {
     state.toast = Some(Toast { text: text.into(), error: false, until_ms: state.now_ms + TOAST_MS });
 }
 
-fn complain(state: &mut State, text: impl Into<String>) {
+pub(super) fn complain(state: &mut State, text: impl Into<String>) {
     state.toast = Some(Toast { text: text.into(), error: true, until_ms: state.now_ms + ERROR_TOAST_MS });
 }
 
@@ -117,9 +126,10 @@ fn press(state: &mut State, key: Key) -> Vec<Cmd> {
     let place = state.place();
     let begun = state.begun.take();
     let whole: Vec<Key> = begun.into_iter().chain([key]).collect();
-    let found = match keys::find(place, &whole) {
+    let keys = Arc::clone(&state.keys);
+    let found = match keys.find(place, &whole) {
         // A chord that was broken off: the second key is taken for itself.
-        Found::Nothing if whole.len() > 1 => keys::find(place, &[key]),
+        Found::Nothing if whole.len() > 1 => keys.find(place, &[key]),
         found => found,
     };
     match (found, key) {
@@ -151,11 +161,55 @@ fn type_into_prompt(state: &mut State, text: &str) {
     prompt_changed(state);
 }
 
-/// A filter filters while it is typed.
+/// A filter filters while it is typed, and a search finds.
 fn prompt_changed(state: &mut State) {
-    if let Some(Prompt { kind: PromptKind::Filter, text, .. }) = &state.prompt {
-        state.table.filter = text.clone();
-        settle(state);
+    match &state.prompt {
+        Some(Prompt { kind: PromptKind::Filter, text, .. }) => {
+            state.table.filter = text.clone();
+            settle(state);
+        }
+        Some(Prompt { kind: PromptKind::Search, text, .. }) => {
+            state.search = text.clone();
+            find(state, 0, 1);
+        }
+        _ => {}
+    }
+}
+
+/// Selects the next line that has every word of the search, `from` lines on from the selected one, round and round,
+/// `by` one or back by one. Says whether there is one.
+fn find(state: &mut State, from: isize, by: isize) -> bool {
+    let Some(snapshot) = state.shown().map(|seen| Arc::clone(&seen.snapshot)) else { return false };
+    let lines = lines_of(state.view, &snapshot);
+    let words: Vec<String> = state.search.split_whitespace().map(str::to_lowercase).collect();
+    let matches = |line: &Line<'_>| {
+        let text = format!("{} {}", line.model.id, line.op().map_or("", |op| op.name())).to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    };
+    let rows = lines.len() as isize;
+    let at = state.line.index() as isize + from;
+    let order = (0..rows).map(|step| (at + by * step).rem_euclid(rows) as usize);
+    let found = order.map(|index| &lines[index]).find(|line| matches(line)).map(Line::key);
+    let Some(key) = found else { return false };
+    state.line.select(key);
+    settle(state);
+    true
+}
+
+/// `n` and `N`: the next match of the search, or the next request that passes the filter, round and round.
+fn next_match(state: &mut State, by: isize) {
+    if state.view == View::Requests {
+        let Some(snapshot) = state.shown().map(|seen| Arc::clone(&seen.snapshot)) else { return };
+        let rows = state.table.rows.len() as isize;
+        if rows > 0 {
+            let at = state.table.cursor.index() as isize;
+            state.table.step((at + by).rem_euclid(rows) - at, &snapshot.requests.shown);
+        }
+    } else if state.search.is_empty() {
+        complain(state, "nothing to look for: / begins a search");
+    } else if !find(state, by, by) {
+        let text = format!("no line has {:?}", state.search);
+        complain(state, text);
     }
 }
 
@@ -176,9 +230,14 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
         Action::Quit | Action::QuitNow => return vec![Cmd::Quit],
         Action::Command => open_prompt(state, PromptKind::Command),
         Action::Filter => {
-            show(state, View::Requests);
-            open_prompt(state, PromptKind::Filter);
+            open_prompt(state, if state.view == View::Requests { PromptKind::Filter } else { PromptKind::Search });
         }
+        Action::NextMatch => next_match(state, 1),
+        Action::PreviousMatch => next_match(state, -1),
+        Action::Older => look_back(state, 1),
+        Action::Newer => look_on(state, 1),
+        Action::MinuteOlder => look_back(state, MINUTE_MS),
+        Action::MinuteNewer => look_on(state, MINUTE_MS),
         Action::Show(view) => show(state, view),
         Action::NextView => show(state, state.view.step(1)),
         Action::PreviousView => show(state, state.view.step(View::ALL.len() - 1)),
@@ -199,12 +258,7 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
         }
         Action::Freeze => freeze(state),
         Action::CancelRequest => ask_to_cancel(state),
-        Action::Copy => {
-            if let Some(id) = state.chosen_request().map(str::to_string) {
-                tell(state, format!("copied {id}"));
-                return vec![Cmd::Copy(id)];
-            }
-        }
+        Action::Copy => return copy(state),
         Action::ReadOnly => toggle_read_only(state),
         Action::Repaint => return vec![Cmd::Repaint],
         Action::Suspend => return vec![Cmd::Suspend],
@@ -219,7 +273,7 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
         Action::EraseLine => edit_prompt(state, String::clear),
         Action::Complete => {
             if let Some(prompt) = state.prompt.as_mut().filter(|prompt| prompt.kind == PromptKind::Command)
-                && let Some(full) = command::complete(&prompt.text)
+                && let Some(full) = command::complete(&prompt.text, &state.words)
             {
                 prompt.text = full;
             }
@@ -242,9 +296,13 @@ fn show(state: &mut State, view: View) {
 /// Closes the topmost thing; with nothing open, lifts the filter.
 fn back(state: &mut State) {
     if let Some(prompt) = state.prompt.take() {
-        if prompt.kind == PromptKind::Filter {
-            state.table.filter = prompt.before;
-            settle(state);
+        match prompt.kind {
+            PromptKind::Filter => {
+                state.table.filter = prompt.before;
+                settle(state);
+            }
+            PromptKind::Search => state.search = prompt.before,
+            PromptKind::Command => {}
         }
     } else if state.overlay.take().is_some() || state.toast.take().is_some() {
     } else if !state.table.filter.is_empty() && state.view == View::Requests {
@@ -259,9 +317,12 @@ fn open_prompt(state: &mut State, kind: PromptKind) {
     let before = match kind {
         PromptKind::Command => String::new(),
         PromptKind::Filter => state.table.filter.clone(),
+        PromptKind::Search => state.search.clone(),
     };
+    // A filter is changed where it stands; a search begins anew.
+    let text = if kind == PromptKind::Search { String::new() } else { before.clone() };
     state.toast = None;
-    state.prompt = Some(Prompt { kind, text: before.clone(), before });
+    state.prompt = Some(Prompt { kind, text, before });
 }
 
 fn half_screen(state: &State) -> isize {
@@ -270,10 +331,7 @@ fn half_screen(state: &State) -> isize {
 }
 
 fn step(state: &mut State, by: isize) {
-    if let Some(Overlay::Help { query, scroll }) = &mut state.overlay {
-        let (width, height) = state.size;
-        let page = HelpPage::of(width, height.saturating_sub(CHROME));
-        *scroll = scroll.saturating_add_signed(by).min(help::last_scroll(query, page));
+    if scroll(state, by) {
         return;
     }
     let Some(snapshot) = state.shown().map(|seen| Arc::clone(&seen.snapshot)) else { return };
@@ -317,6 +375,49 @@ fn freeze(state: &mut State) {
     }
 }
 
+/// Shows the snapshot that came before what is shown, or so many milliseconds before it.
+fn look_back(state: &mut State, by_ms: u64) {
+    let Some(shown) = state.shown().map(|seen| seen.received_ms) else { return };
+    let found = state.ring.before(shown.saturating_sub(by_ms - 1));
+    match found.or_else(|| state.ring.oldest().filter(|oldest| oldest.received_ms < shown)) {
+        Some(seen) => state.frozen = Some(seen),
+        None => return complain(state, "nothing older is kept: the last ten minutes, since this console began"),
+    }
+    settle(state);
+}
+
+/// Shows what came after; behind the newest, the view goes on by itself.
+fn look_on(state: &mut State, by_ms: u64) {
+    let Some(shown) = state.frozen.as_ref().map(|seen| seen.received_ms) else { return };
+    state.frozen = state.ring.after(shown.saturating_add(by_ms - 1));
+    settle(state);
+}
+
+/// Copies what is selected: a command's output, a request's id, a model's id.
+fn copy(state: &mut State) -> Vec<Cmd> {
+    let (what, text) = match (&state.overlay, state.view) {
+        (Some(Overlay::Output { title, lines, .. }), _) => (format!("what {title} wrote"), lines.join("\n")),
+        (Some(Overlay::Detail { request }), _) => (request.clone(), request.clone()),
+        (_, View::Requests) => match state.table.cursor.key() {
+            Some(id) => (id.clone(), id.clone()),
+            None => return Vec::new(),
+        },
+        _ => match state.line.key() {
+            Some(key) => (key.model.clone(), key.model.clone()),
+            None => return Vec::new(),
+        },
+    };
+    if text.len() > COPY_LIMIT {
+        complain(
+            state,
+            format!("{what}: {} bytes are more than a terminal's clipboard takes ({COPY_LIMIT})", text.len()),
+        );
+        return Vec::new();
+    }
+    tell(state, format!("copied {what}"));
+    vec![Cmd::Copy(text)]
+}
+
 fn toggle_read_only(state: &mut State) {
     if state.read_only.locked {
         complain(state, "read-only since start (--read-only): leave the console to change that");
@@ -327,7 +428,12 @@ fn toggle_read_only(state: &mut State) {
 }
 
 fn ask_to_cancel(state: &mut State) {
-    let Some(id) = state.chosen_request().map(str::to_string) else { return };
+    if let Some(id) = state.chosen_request().map(str::to_string) {
+        ask_to_cancel_one(state, id);
+    }
+}
+
+fn ask_to_cancel_one(state: &mut State, id: String) {
     if refuse_when_read_only(state) {
         return;
     }
@@ -349,7 +455,7 @@ fn ask_to_cancel(state: &mut State) {
 fn refuse_when_read_only(state: &mut State) -> bool {
     if state.read_only.on {
         let way_out = if state.read_only.locked { "started with --read-only" } else { "R lifts it" };
-        complain(state, format!("read-only: requests cannot be cancelled here ({way_out})"));
+        complain(state, format!("read-only: nothing can be changed here ({way_out})"));
     }
     state.read_only.on
 }
@@ -357,10 +463,13 @@ fn refuse_when_read_only(state: &mut State) -> bool {
 /// Enter in a prompt or in a dialog.
 fn accept(state: &mut State) -> Vec<Cmd> {
     if let Some(prompt) = state.prompt.take() {
-        if prompt.kind == PromptKind::Filter {
+        if prompt.kind == PromptKind::Search && !prompt.text.is_empty() && !find(state, 0, 1) {
+            complain(state, format!("no line has {:?}", prompt.text));
+        }
+        if prompt.kind != PromptKind::Command {
             return Vec::new();
         }
-        return match command::parse(&prompt.text) {
+        return match command::parse(&prompt.text, &state.words) {
             Ok(Some(command)) => obey(state, command),
             Ok(None) => Vec::new(),
             Err(why) => {
@@ -374,6 +483,10 @@ fn accept(state: &mut State) -> Vec<Cmd> {
             tell(state, format!("cancelling {request}"));
             vec![Cmd::CancelRequest { request }]
         }
+        Some(Overlay::Confirm(Confirm { ask: Ask::Run { line, .. }, yes: true })) => {
+            tell(state, format!("running {line}"));
+            vec![Cmd::Run { line }]
+        }
         Some(Overlay::Confirm(_)) => Vec::new(),
         other => {
             state.overlay = other;
@@ -382,17 +495,32 @@ fn accept(state: &mut State) -> Vec<Cmd> {
     }
 }
 
-/// A typed command is its own confirmation: its words say what they do.
+/// What came of a typed command.
+fn meant(state: &mut State, meaning: Meaning) {
+    match meaning {
+        Meaning::Output { title, text } => {
+            state.toast = None;
+            state.overlay = Some(output(title, &text));
+        }
+        Meaning::Change { line, about } => {
+            if !refuse_when_read_only(state) {
+                state.toast = None;
+                state.overlay = Some(Overlay::Confirm(Confirm { ask: Ask::Run { line, about }, yes: false }));
+            }
+        }
+        Meaning::Refused(why) => complain(state, why),
+    }
+}
+
 fn obey(state: &mut State, command: Command) -> Vec<Cmd> {
     match command {
         Command::Show(view) => show(state, view),
         Command::Help(query) => state.overlay = Some(Overlay::Help { query, scroll: 0 }),
         Command::Quit => return vec![Cmd::Quit],
-        Command::Cancel(request) => {
-            if !refuse_when_read_only(state) {
-                tell(state, format!("cancelling {request}"));
-                return vec![Cmd::CancelRequest { request }];
-            }
+        Command::Cancel(request) => ask_to_cancel_one(state, request),
+        Command::Cli(line) => {
+            tell(state, format!("running {line}"));
+            return vec![Cmd::Interpret { line }];
         }
         Command::Filter(filter) => {
             show(state, View::Requests);

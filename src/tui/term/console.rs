@@ -2,9 +2,11 @@
 
 use super::super::model::{Cmd, Link, Msg, State, update};
 use super::super::view::{self, Hit, Look};
-use super::guard::Guard;
+use super::guard::{Guard, holds_terminal};
+use super::pace::Pace;
 use super::signals::{Asked, Signals, stop_here};
-use super::{Acting, Actions, Exit, Options, Screen, TuiError, input, panics};
+use super::writer::Writer;
+use super::{Actions, Exit, Options, Screen, TuiError, input, panics};
 use crate::client::{Feed, FeedState};
 use crate::control::Snapshot;
 use crossterm::clipboard::CopyToClipboard;
@@ -15,18 +17,20 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::future::Future;
 use std::io::Write;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
-/// At most ten frames a second.
-const FRAME: Duration = Duration::from_millis(100);
-/// With reduced motion, data moves once a second; keys are still answered at [`FRAME`].
-const CALM_FRAME: Duration = Duration::from_secs(1);
 /// What only time changes (ages, countdowns, messages) is looked at this often.
 const TICK: Duration = Duration::from_secs(1);
 /// Actions under way at once; more are refused with a message.
 const ACTIONS: usize = 8;
+/// How long the last frame may take to get out before the terminal is given back.
+const LAST_FRAME: Duration = Duration::from_secs(2);
+
+/// Something asked of the engine, and the message that tells of its end.
+type Pending = Pin<Box<dyn Future<Output = Msg> + Send>>;
 
 /// Runs the console until a person leaves it or a signal ends it. Must be called within a tokio runtime.
 pub async fn run(feed: Feed, actions: impl Actions, options: Options) -> Result<Exit, TuiError> {
@@ -46,7 +50,11 @@ pub async fn run_until(
     panics::as_console(async move {
         let signals = Signals::listen()?;
         let guard = Guard::enter(options.mouse)?;
-        Console::new(actions, &options, guard).work(feed, signals, done).await
+        let writer = Writer::start(put).map_err(writing)?;
+        let mut console = Console::new(actions, &options, guard, writer);
+        let exit = console.work(feed, signals, done).await;
+        console.writer.settle(LAST_FRAME);
+        exit
     })
     .await
 }
@@ -61,14 +69,17 @@ fn terminal_size() -> (u16, u16) {
 
 struct Console<A> {
     actions: A,
-    acting: FuturesUnordered<Acting>,
+    acting: FuturesUnordered<Pending>,
     look: Look,
     guard: Guard,
     state: State,
     screen: Screen,
     hits: Vec<Hit>,
     began: Instant,
-    drawn: Option<Instant>,
+    pace: Pace,
+    writer: Writer,
+    /// Bytes that go out with the next frame: what was copied.
+    extra: Vec<u8>,
     /// Something changed since the last frame; `urgent` if a person waits for it.
     dirty: bool,
     urgent: bool,
@@ -81,17 +92,22 @@ struct Console<A> {
 }
 
 impl<A: Actions> Console<A> {
-    fn new(actions: A, options: &Options, guard: Guard) -> Console<A> {
+    fn new(actions: A, options: &Options, guard: Guard, writer: Writer) -> Console<A> {
+        let mut state = State::new(options.view, options.read_only, terminal_size());
+        state.keys = Arc::clone(&options.keys);
+        state.words = actions.words().into();
         Console {
             actions,
             acting: FuturesUnordered::new(),
             look: options.look(),
             guard,
-            state: State::new(options.view, options.read_only, terminal_size()),
+            state,
             screen: Screen::new(),
             hits: Vec::new(),
             began: Instant::now(),
-            drawn: None,
+            pace: Pace::default(),
+            writer,
+            extra: Vec::new(),
             dirty: true,
             urgent: true,
             written: 0,
@@ -102,7 +118,7 @@ impl<A: Actions> Console<A> {
     }
 
     async fn work(
-        mut self,
+        &mut self,
         mut feed: Feed,
         mut signals: Signals,
         done: impl Future<Output = ()>,
@@ -115,7 +131,8 @@ impl<A: Actions> Console<A> {
         let first = feed.states.borrow_and_update().clone();
         self.take_feed(first)?;
         while !self.quit {
-            let due = self.due();
+            let due = self.pace.due(self.urgent, self.look.reduced_motion).unwrap_or(self.began);
+            let idle = self.writer.idle();
             // In this order: ending comes before drawing, drawing before more data.
             tokio::select! {
                 biased;
@@ -125,7 +142,8 @@ impl<A: Actions> Console<A> {
                     Asked::Continue => self.resume()?,
                 },
                 () = &mut done => return Ok(Exit::Done),
-                () = sleep_until(due.into()), if self.dirty && !self.paused => self.draw()?,
+                () = sleep_until(due.into()), if self.dirty && !self.paused && idle => self.draw()?,
+                () = self.writer.done(), if !idle => self.writer.check().map_err(writing)?,
                 event = events.next() => match event {
                     None => return Ok(Exit::InputClosed),
                     Some(Err(source)) => return Err(TuiError::Terminal { doing: "reading the keyboard of", source }),
@@ -145,9 +163,9 @@ impl<A: Actions> Console<A> {
                     };
                     self.take_feed(news)?;
                 },
-                Some(result) = self.acting.next() => {
+                Some(news) = self.acting.next() => {
                     self.urgent = true;
-                    self.take(Msg::Acted(result))?;
+                    self.take(news)?;
                 },
                 _ = ticks.tick() => self.tick()?,
             }
@@ -157,12 +175,6 @@ impl<A: Actions> Console<A> {
 
     fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
-    }
-
-    /// When the next frame may be drawn.
-    fn due(&self) -> Instant {
-        let gap = if self.look.reduced_motion && !self.urgent { CALM_FRAME } else { FRAME };
-        self.drawn.map_or(self.began, |drawn| drawn + gap)
     }
 
     fn take_feed(&mut self, news: FeedState) -> Result<(), TuiError> {
@@ -208,18 +220,25 @@ impl<A: Actions> Console<A> {
 
     fn obey(&mut self, command: Cmd) -> Result<(), TuiError> {
         match command {
-            Cmd::CancelRequest { request } if self.acting.len() < ACTIONS => {
-                self.acting.push(self.actions.cancel(&request));
-            }
-            Cmd::CancelRequest { request } => {
-                let text = format!("{request} was not cancelled: {ACTIONS} actions are under way already, try again");
+            Cmd::CancelRequest { .. } | Cmd::Interpret { .. } | Cmd::Run { .. } if self.acting.len() >= ACTIONS => {
+                let text = format!("not done: {ACTIONS} things are under way already, try again");
                 self.take(Msg::Acted(Err(text)))?;
             }
+            Cmd::CancelRequest { request } => {
+                let acting = self.actions.cancel(&request);
+                self.acting.push(Box::pin(async { Msg::Acted(acting.await) }));
+            }
+            Cmd::Interpret { line } => {
+                let interpreting = self.actions.interpret(&line);
+                self.acting.push(Box::pin(async { Msg::Meant(interpreting.await) }));
+            }
+            Cmd::Run { line } => {
+                let acting = self.actions.run(&line);
+                self.acting.push(Box::pin(async { Msg::Acted(acting.await) }));
+            }
             Cmd::Copy(text) => {
-                let mut bytes = Vec::new();
                 let copy = CopyToClipboard::to_clipboard_from(text);
-                crossterm::queue!(bytes, copy).map_err(writing)?;
-                self.write(&bytes)?;
+                crossterm::queue!(self.extra, copy).map_err(writing)?;
             }
             Cmd::Repaint => self.screen.forget(),
             Cmd::Suspend => self.suspend()?,
@@ -230,6 +249,7 @@ impl<A: Actions> Console<A> {
 
     /// Gives the terminal back and stops; SIGCONT brings it on again.
     fn suspend(&mut self) -> Result<(), TuiError> {
+        self.writer.settle(LAST_FRAME);
         self.guard.pause();
         self.paused = true;
         stop_here()
@@ -253,18 +273,21 @@ impl<A: Actions> Console<A> {
         let bytes = self.screen.frame(buffer, drawn.cursor);
         self.dirty = false;
         self.urgent = false;
-        self.drawn = Some(Instant::now());
-        self.write(bytes.as_bytes())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), TuiError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
+        let mut bytes = bytes.into_bytes();
+        bytes.append(&mut self.extra);
+        self.pace.wrote(Instant::now(), bytes.len(), self.state.size);
         self.written += bytes.len() as u64;
-        let mut out = std::io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush()).map_err(writing)
+        self.writer.write(bytes).map_err(writing)
     }
+}
+
+/// Puts bytes on the terminal, if it is ours still.
+fn put(bytes: &[u8]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if !holds_terminal() {
+        return Ok(());
+    }
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 fn writing(source: std::io::Error) -> TuiError {

@@ -1,30 +1,37 @@
 //! The terminal: guard, keyboard, signals, frames.
 //!
-//! One task owns all of it. A frame is written only when a cell has changed, at most ten a second; whole frames are
-//! bracketed in synchronized updates, so that a terminal that knows them never shows half of one.
+//! One task owns all of it, but for the writing, which has a thread: a terminal that takes nothing holds nobody up. A
+//! frame is written only when a cell has changed, at most ten a second, and fewer when they are large (`pace`); whole
+//! frames are bracketed in synchronized updates, so that a terminal that knows them never shows half of one.
 
 mod console;
 mod guard;
 mod input;
+mod pace;
 mod panics;
 mod screen;
 mod signals;
+mod writer;
 
 pub use console::{run, run_until};
 pub use screen::Screen;
 
 use super::facts::{Depth, Facts};
 use super::glyphs::Glyphs;
-use super::model::View;
-use super::theme::{Theme, ThemeName};
+use super::keys::Keys;
+use super::model::{Meaning, View};
+use super::theme::{Change, Theme, ThemeName};
 use super::view::Look;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// How the console is asked to look and behave.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub theme: ThemeName,
+    /// Other looks for labels of the theme.
+    pub colours: Vec<Change>,
     /// The palette, when a flag names one; else NO_COLOR, COLORTERM and TERM decide.
     pub depth: Option<Depth>,
     /// ASCII only, when a flag says so; else the locale decides.
@@ -37,6 +44,7 @@ pub struct Options {
     pub mouse: bool,
     /// The view to begin with.
     pub view: View,
+    pub keys: Arc<Keys>,
     pub facts: Facts,
 }
 
@@ -45,12 +53,14 @@ impl Options {
     pub fn new(facts: Facts) -> Options {
         Options {
             theme: ThemeName::Auto,
+            colours: Vec::new(),
             depth: None,
             ascii: None,
             read_only: false,
             reduced_motion: false,
             mouse: false,
             view: View::Overview,
+            keys: Keys::usual(),
             facts,
         }
     }
@@ -60,7 +70,7 @@ impl Options {
         let ascii = self.ascii.unwrap_or_else(|| self.facts.ascii_only());
         let depth = self.facts.depth(self.depth);
         Look {
-            theme: Theme::resolve(self.theme, depth, self.facts.light_background()),
+            theme: Theme::resolve(self.theme, depth, self.facts.light_background()).with(&self.colours, depth),
             glyphs: Glyphs::for_ascii(ascii),
             reduced_motion: self.reduced_motion,
         }
@@ -92,8 +102,20 @@ pub enum TuiError {
 /// An action under way towards the engine: what to tell when it has ended, well or not.
 pub type Acting = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
-/// What the console can ask of the engine. The caller brings the network.
+/// A typed command that is being looked at.
+pub type Interpreting = Pin<Box<dyn Future<Output = Meaning> + Send>>;
+
+/// What the console can ask of the engine. The caller brings the network, and the CLI's grammar.
 pub trait Actions: Send {
     /// Cancels a request.
     fn cancel(&self, request: &str) -> Acting;
+
+    /// The commands that can be typed beside the console's own.
+    fn words(&self) -> Vec<String>;
+
+    /// What a typed command means; one that changes nothing is run at once.
+    fn interpret(&self, line: &str) -> Interpreting;
+
+    /// Runs a command that was confirmed.
+    fn run(&self, line: &str) -> Acting;
 }

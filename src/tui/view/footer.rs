@@ -1,6 +1,5 @@
 //! The bottom line: what is being typed, else a message, else what can be done here.
 
-use super::super::keys::{self, Places};
 use super::super::model::{PromptKind, State};
 use super::super::text;
 use super::super::theme::Label;
@@ -10,7 +9,7 @@ use ratatui::layout::{Position, Rect};
 /// Draws the line; returns where the cursor belongs.
 pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) -> Option<Position> {
     if let Some(prompt) = &state.prompt {
-        return Some(draw_prompt(state.place(), prompt.kind, &prompt.text, canvas, row));
+        return Some(draw_prompt(state, prompt.kind, &prompt.text, canvas, row));
     }
     if let Some(toast) = &state.toast {
         let glyphs = canvas.glyphs();
@@ -24,7 +23,7 @@ pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) -> Option<Positio
         return None;
     }
     let mut x = row.x + 1;
-    for (key, verb) in keys::hints(state.place()) {
+    for (key, verb) in state.keys.hints(state.place()) {
         let needed = (text::columns(key) + 1 + text::columns(verb)) as u16;
         if x + needed > row.right() {
             break;
@@ -35,10 +34,10 @@ pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) -> Option<Positio
     None
 }
 
-fn draw_prompt(place: Places, kind: PromptKind, typed: &str, canvas: &mut Canvas<'_>, row: Rect) -> Position {
+fn draw_prompt(state: &State, kind: PromptKind, typed: &str, canvas: &mut Canvas<'_>, row: Rect) -> Position {
     let sign = match kind {
         PromptKind::Command => ":",
-        PromptKind::Filter => "/",
+        PromptKind::Filter | PromptKind::Search => "/",
     };
     canvas.put(row.x, row.y, 1, sign, Label::Key);
     let room = usize::from(row.width.saturating_sub(2)).max(1);
@@ -54,7 +53,7 @@ fn draw_prompt(place: Places, kind: PromptKind, typed: &str, canvas: &mut Canvas
     let x = (row.x + 1 + used).min(row.right().saturating_sub(1));
     // Hints stay beside a short line.
     let mut at = x + 4;
-    for (key, verb) in keys::hints(place) {
+    for (key, verb) in state.keys.hints(state.place()) {
         let needed = (text::columns(key) + 1 + text::columns(verb)) as u16;
         if at + needed > row.right() {
             break;

@@ -50,8 +50,8 @@ pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
         let label = if state.stale() { Label::Bad } else { Label::Dim };
         right.push(piece(format!("age {}", coarse(age as f64)), label, 1));
     }
-    if state.frozen.is_some() {
-        right.push(piece("FROZEN", Label::Warn, 0));
+    if let Some(ago) = state.looked_at_ms() {
+        right.push(piece(format!("FROZEN {} ago", coarse(ago as f64)), Label::Warn, 0));
     }
     if state.read_only.on {
         right.push(piece("read-only", Label::Warn, 1));

@@ -93,8 +93,9 @@ fn draw_body(state: &State, canvas: &mut Canvas<'_>, body: Rect) {
         }
     }
     match &state.overlay {
-        Some(Overlay::Help { query, scroll }) => overlay::help(query, *scroll, canvas, body),
+        Some(Overlay::Help { query, scroll }) => overlay::help(&state.keys, query, *scroll, canvas, body),
         Some(Overlay::Detail { request }) => overlay::detail(state, request, canvas, body),
+        Some(Overlay::Output { title, lines, scroll }) => overlay::output(title, lines, *scroll, canvas, body),
         Some(Overlay::Confirm(confirm)) => overlay::confirm(confirm, canvas, body),
         None => {}
     }

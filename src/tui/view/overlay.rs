@@ -1,6 +1,7 @@
 //! What lies over a view: help, a request's detail, a question.
 
-use super::super::model::help::{HelpPage, help_lines};
+use super::super::keys::Keys;
+use super::super::model::help::{HelpPage, help_lines, wrap};
 use super::super::model::{Ask, Confirm, State};
 use super::super::theme::Label;
 use super::layout::centred;
@@ -8,7 +9,7 @@ use super::{Canvas, detail as detail_view};
 use ratatui::layout::Rect;
 
 /// Every key that matches the search, the explanation beside it.
-pub fn help(query: &str, scroll: usize, canvas: &mut Canvas<'_>, body: Rect) {
+pub fn help(keys: &Keys, query: &str, scroll: usize, canvas: &mut Canvas<'_>, body: Rect) {
     let page = HelpPage::of(body.width, body.height);
     let area = centred(body, page.width, body.height);
     let inside = canvas.window(area, "Keys");
@@ -21,7 +22,7 @@ pub fn help(query: &str, scroll: usize, canvas: &mut Canvas<'_>, body: Rect) {
         inside.width,
         &[("search: ", Label::Head), (query, Label::Strong), ("_", Label::Key)],
     );
-    let (lines, keys) = help_lines(query, page);
+    let (lines, keys) = help_lines(keys, query, page);
     if lines.is_empty() {
         canvas.put(inside.x, inside.y + 1, inside.width, "no key does that", Label::Dim);
         return;
@@ -55,24 +56,54 @@ pub fn detail(state: &State, id: &str, canvas: &mut Canvas<'_>, body: Rect) {
     }
 }
 
+/// What a command wrote.
+pub fn output(title: &str, lines: &[String], scroll: usize, canvas: &mut Canvas<'_>, body: Rect) {
+    let inside = canvas.window(body, title);
+    let rows = usize::from(inside.height);
+    let first = scroll.min(lines.len().saturating_sub(rows));
+    for (i, line) in lines.iter().skip(first).take(rows).enumerate() {
+        canvas.put(inside.x, inside.y + i as u16, inside.width, line, Label::Text);
+    }
+    if lines.len() > rows && body.height > 2 {
+        let shown = format!(" {} to {} of {} ", first + 1, (first + rows).min(lines.len()), lines.len());
+        canvas.put(body.x + 2, body.bottom() - 1, body.width.saturating_sub(4), &shown, Label::Dim);
+    }
+}
+
 /// A question with two buttons; the one that does nothing is marked first.
 pub fn confirm(confirm: &Confirm, canvas: &mut Canvas<'_>, body: Rect) {
-    let Ask::CancelRequest { request, about } = &confirm.ask;
-    let inside = canvas.window(centred(body, 64, 7), "Cancel a request");
+    let room = usize::from(body.width.clamp(12, 72) - 4);
+    let (title, question, about, buttons) = match &confirm.ask {
+        Ask::CancelRequest { request, about } => {
+            let lost = "Work done on it is lost; its client gets an error.".to_string();
+            let about = vec![about.clone(), lost];
+            ("Cancel a request", format!("Cancel {request}?"), about, ["keep it", "cancel it"])
+        }
+        Ask::Run { line, about } => {
+            let about = about.iter().flat_map(|line| wrap(line, room)).collect();
+            ("Change something", format!("Run {line}?"), about, ["leave it", "do it"])
+        }
+    };
+    let question = wrap(&question, room);
+    // The border, a blank line and the buttons are always seen: what it is about gives way.
+    let height = (question.len() + about.len() + 4).min(usize::from(body.height)) as u16;
+    let width = if matches!(confirm.ask, Ask::Run { .. }) { 72 } else { 64 };
+    let inside = canvas.window(centred(body, width, height), title);
     if inside.height == 0 {
         return;
     }
-    canvas.put(inside.x, inside.y, inside.width, &format!("Cancel {request}?"), Label::Strong);
-    canvas.put(inside.x, inside.y + 1, inside.width, about, Label::Text);
-    canvas.put(inside.x, inside.y + 2, inside.width, "Work done on it is lost; its client gets an error.", Label::Dim);
+    let texts = question.iter().map(|text| (text, Label::Strong)).chain(about.iter().map(|text| (text, Label::Text)));
     let y = inside.bottom() - 1;
+    for (i, (text, label)) in texts.take(usize::from(inside.height.saturating_sub(1))).enumerate() {
+        canvas.put(inside.x, inside.y + i as u16, inside.width, text, label);
+    }
     let mut x = inside.x;
-    for (text, marked) in [("keep it", !confirm.yes), ("cancel it", confirm.yes)] {
+    for (text, marked) in [(buttons[0], !confirm.yes), (buttons[1], confirm.yes)] {
         let sign = if marked { canvas.glyphs().pointer } else { " " };
         let button = format!("{sign}[ {text} ]");
         let used = canvas.put(x, y, inside.width, &button, if marked { Label::Strong } else { Label::Dim });
         if marked {
-            canvas.restyle(Rect { x: x + 1, y, width: used - 1, height: 1 }, Label::Selected);
+            canvas.restyle(Rect { x: x + 1, y, width: used.saturating_sub(1), height: 1 }, Label::Selected);
         }
         x += used + 2;
     }

@@ -2,7 +2,7 @@
 
 use super::super::facts::Depth;
 use super::super::keys::Key;
-use super::super::model::{Msg, State, Target, View};
+use super::super::model::{Meaning, Msg, State, Target, View};
 use super::super::term::Screen;
 use super::super::testing::{crowd, look, press, recorded, take, type_text, watching};
 use super::super::theme::{Theme, ThemeName};
@@ -126,6 +126,12 @@ fn what_lies_over_a_view() {
         golden(&name("confirm"), &press(queued, &[Key::Char('x'), Key::Char('y')]), &look);
         golden(&name("help"), &press(requests.clone(), &[Key::Char('?')]), &look);
         golden(&name("help_searched"), &type_text(press(requests.clone(), &[Key::Char('?')]), "cancel"), &look);
+        let output = |text: &str| Msg::Meant(Meaning::Output { title: "status".to_string(), text: text.to_string() });
+        golden(&name("output"), &take(requests.clone(), [output(&"one line of output\n".repeat(40))]).0, &look);
+        let about = ["engine.depth  1 -> 2", "takes effect from the next batch"].map(str::to_string).to_vec();
+        let change = Msg::Meant(Meaning::Change { line: "set engine.depth=2 --ttl 10m".to_string(), about });
+        golden(&name("change"), &take(requests.clone(), [change]).0, &look);
+        golden(&name("looked_back"), &press(requests.clone(), &[Key::Left, Key::Left, Key::Left]), &look);
         let wrong = press(type_text(press(requests.clone(), &[Key::Char(':')]), "frob"), &[Key::Enter]);
         golden(&name("error"), &wrong, &look);
         let sorted = press(requests, &[Key::Char('s'), Key::Char('j'), Key::Char(' ')]);
@@ -238,4 +244,36 @@ fn an_idle_console_writes_next_to_nothing() {
         }
         assert!(written < 200 * SECONDS, "{view:?} wrote {written} bytes in {SECONDS} s");
     }
+}
+
+/// The first frame of ten thousand requests draws what fits, and no more than with a hundred.
+#[test]
+fn a_crowd_takes_no_more_drawing_than_fits() {
+    let look = look(Depth::True, false);
+    for view in View::ALL {
+        let bytes = |requests: usize| {
+            let state = watching(&crowd(requests), view, (120, 40));
+            let (buffer, drawn) = screen(&state, &look);
+            (drawn.hits.len(), Screen::new().frame(buffer, drawn.cursor).len())
+        };
+        let (few, many) = (bytes(100), bytes(10_000));
+        assert_eq!(few.0, many.0, "{view:?}");
+        assert!(many.1 < few.1 + 500, "{view:?}: {} bytes, {} with a hundred", many.1, few.1);
+    }
+}
+
+#[test]
+fn every_theme_at_every_depth_keeps_the_text() {
+    let state = watching(&recorded("busy"), View::Caps, (120, 40));
+    let reference = text(&screen(&state, &look(Depth::True, false)).0);
+    for name in ThemeName::ALL {
+        for depth in [Depth::None, Depth::Ansi16, Depth::Ansi256, Depth::True] {
+            for light in [false, true] {
+                let look = Look { theme: Theme::resolve(name, depth, light), ..look(depth, false) };
+                assert_eq!(text(&screen(&state, &look).0), reference, "{} at {depth:?}", name.name());
+            }
+        }
+    }
+    let safe = Look { theme: Theme::resolve(ThemeName::Safe, Depth::True, false), ..look(Depth::True, false) };
+    insta::assert_snapshot!("styles_caps_safe", styles(&screen(&state, &safe).0));
 }

@@ -75,7 +75,7 @@ fn box_profile(models: Vec<ModelProfile>) -> BoxProfile {
         draining: false,
         read_only: false,
         log_level: None,
-        console: Console { interval_ms: 250, theme: "none".to_string() },
+        console: Console { interval_ms: 250, theme: "none".to_string(), colours: String::new(), keys: String::new() },
     }
 }
 

@@ -1,41 +1,7 @@
-//! The one key table. From it come handling, the hint bar, the `?` overlay and `lanekeeper-keys(7)`.
+//! The table itself: what can be done, with which keys, where.
 
-use super::model::View;
-
-/// A key press, as the console understands it: terminals differ in what else they can report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Key {
-    Char(char),
-    Ctrl(char),
-    Enter,
-    Esc,
-    Tab,
-    BackTab,
-    Backspace,
-    Up,
-    Down,
-    Left,
-    Right,
-    PageUp,
-    PageDown,
-    Home,
-    End,
-}
-
-impl Key {
-    /// The name that hints, help and the man page use.
-    pub fn label(self) -> String {
-        match self {
-            Key::Char(' ') => "Space".to_string(),
-            Key::Char(c) => c.to_string(),
-            Key::Ctrl(c) => format!("C-{c}"),
-            Key::BackTab => "S-Tab".to_string(),
-            Key::PageUp => "PgUp".to_string(),
-            Key::PageDown => "PgDn".to_string(),
-            other => format!("{other:?}"),
-        }
-    }
-}
+use super::super::model::View;
+use super::{Key, Places};
 
 /// What a key does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +12,8 @@ pub enum Action {
     QuitNow,
     Command,
     Filter,
+    NextMatch,
+    PreviousMatch,
     Show(View),
     NextView,
     PreviousView,
@@ -59,6 +27,10 @@ pub enum Action {
     Sort,
     Reverse,
     Freeze,
+    Older,
+    Newer,
+    MinuteOlder,
+    MinuteNewer,
     CancelRequest,
     Copy,
     ReadOnly,
@@ -73,64 +45,49 @@ pub enum Action {
     Yes,
 }
 
-/// The places a key can work in: the views, and what lies over them. A set of bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Places(u16);
-
-impl Places {
-    pub const OVERVIEW: Places = Places(1);
-    pub const LANES: Places = Places(1 << 1);
-    pub const CAPS: Places = Places(1 << 2);
-    pub const SPECULATION: Places = Places(1 << 3);
-    pub const ROUTES: Places = Places(1 << 4);
-    pub const REQUESTS: Places = Places(1 << 5);
-    pub const DETAIL: Places = Places(1 << 8);
-    pub const HELP: Places = Places(1 << 9);
-    pub const PROMPT: Places = Places(1 << 10);
-    pub const CONFIRM: Places = Places(1 << 11);
-    pub const FILTER: Places = Places(1 << 12);
-    pub const OUTPUT: Places = Places(1 << 13);
-    pub const VIEWS: Places = Places(0x00ff);
-    pub const ALL: Places = Places(0x3fff);
-
-    const fn and(self, other: Places) -> Places {
-        Places(self.0 | other.0)
-    }
-
-    /// Whether the two sets meet.
-    pub fn meets(self, other: Places) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// For people: where a key works.
-    pub fn describe(self) -> String {
-        if self == Places::ALL {
-            return "everywhere".to_string();
-        }
-        let names = [
-            (Places::VIEWS, "every view"),
-            (Places::OVERVIEW, "Overview"),
-            (Places::LANES, "Lanes"),
-            (Places::CAPS, "Caps"),
-            (Places::SPECULATION, "Speculation"),
-            (Places::ROUTES, "Routes"),
-            (Places::REQUESTS, "Requests"),
-            (Places::DETAIL, "request detail"),
-            (Places::HELP, "help"),
-            (Places::OUTPUT, "command's output"),
-            (Places::PROMPT, "command line"),
-            (Places::FILTER, "filter line"),
-            (Places::CONFIRM, "confirmation"),
-        ];
-        let mut left = self.0;
-        let mut found = Vec::new();
-        for (place, name) in names {
-            if left & place.0 == place.0 {
-                left &= !place.0;
-                found.push(name);
-            }
-        }
-        found.join(", ")
+impl Action {
+    /// The name that the profile's `console.keys` uses; absent for what always keeps its key.
+    pub fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Action::Help => "help",
+            Action::Quit => "quit",
+            Action::Command => "command",
+            Action::Filter => "filter",
+            Action::NextMatch => "next-match",
+            Action::PreviousMatch => "previous-match",
+            Action::Show(view) => view.word(),
+            Action::NextView => "next-view",
+            Action::PreviousView => "previous-view",
+            Action::Down => "down",
+            Action::Up => "up",
+            Action::HalfDown => "half-down",
+            Action::HalfUp => "half-up",
+            Action::First => "first",
+            Action::Last => "last",
+            Action::Open => "open",
+            Action::Sort => "sort",
+            Action::Reverse => "reverse",
+            Action::Freeze => "freeze",
+            Action::Older => "older",
+            Action::Newer => "newer",
+            Action::MinuteOlder => "minute-older",
+            Action::MinuteNewer => "minute-newer",
+            Action::CancelRequest => "cancel",
+            Action::Copy => "copy",
+            Action::ReadOnly => "read-only",
+            Action::Repaint => "repaint",
+            Action::Suspend => "suspend",
+            // The ways out, and the keys of a line that is typed, are the same for everybody.
+            Action::Back
+            | Action::QuitNow
+            | Action::Accept
+            | Action::Erase
+            | Action::EraseWord
+            | Action::EraseLine
+            | Action::Complete
+            | Action::OtherButton
+            | Action::Yes => return None,
+        })
     }
 }
 
@@ -146,7 +103,7 @@ pub struct Binding {
     pub doc: &'static str,
 }
 
-const MOVING: Places = Places::VIEWS.and(Places::DETAIL).and(Places::HELP);
+const MOVING: Places = Places::VIEWS.and(Places::DETAIL).and(Places::HELP).and(Places::OUTPUT);
 const VIEWS_AND_DETAIL: Places = Places::VIEWS.and(Places::DETAIL);
 const PROMPTS: Places = Places::PROMPT.and(Places::FILTER);
 
@@ -195,7 +152,13 @@ pub const TABLE: &[Binding] = &[
         Some(("Esc", "close")),
         "close it; nothing else happens, and a filter is as it was before",
     ),
-    row(&[&[Key::Esc], &[Key::Char('q')]], Action::Back, Places::DETAIL, Some(("Esc", "close")), "close the detail"),
+    row(
+        &[&[Key::Esc], &[Key::Char('q')]],
+        Action::Back,
+        Places::DETAIL.and(Places::OUTPUT),
+        Some(("Esc", "close")),
+        "close the detail, or a command's output",
+    ),
     row(&[&[Key::Esc]], Action::Back, Places::VIEWS, None, "take away the message, else the filter, else the freeze"),
     row(
         &[&[Key::Enter]],
@@ -216,8 +179,11 @@ pub const TABLE: &[Binding] = &[
         Action::Filter,
         Places::VIEWS,
         Some(("/", "filter")),
-        "filter requests as you type: words, or model: op: lane: state: client: id: wait: followed by text; ! negates",
+        "Requests: filter as you type (words, or model: op: lane: state: client: id: wait: and text; ! negates); \
+         elsewhere: find a line",
     ),
+    row(&[&[Key::Char('n')]], Action::NextMatch, Places::VIEWS, None, "next line found, or next request of the filter"),
+    row(&[&[Key::Char('N')]], Action::PreviousMatch, Places::VIEWS, None, "the one before"),
     row(&[&[Key::Char('s')]], Action::Sort, Places::REQUESTS, Some(("s", "sort")), "sort by the next column"),
     row(&[&[Key::Char('S')]], Action::Reverse, Places::REQUESTS, Some(("S", "reverse")), "reverse the order"),
     row(
@@ -228,11 +194,28 @@ pub const TABLE: &[Binding] = &[
         "freeze what is shown, or let it go on; the data go on arriving meanwhile",
     ),
     row(
+        &[&[Key::Left], &[Key::Char('h')]],
+        Action::Older,
+        VIEWS_AND_DETAIL,
+        None,
+        "freeze, and look a second back; the last ten minutes are kept (the header says how long ago it was)",
+    ),
+    row(
+        &[&[Key::Right], &[Key::Char('l')]],
+        Action::Newer,
+        VIEWS_AND_DETAIL,
+        None,
+        "while frozen: a second on; behind the newest the view goes on by itself",
+    ),
+    row(&[&[Key::Char('[')]], Action::MinuteOlder, VIEWS_AND_DETAIL, None, "look a minute back"),
+    row(&[&[Key::Char(']')]], Action::MinuteNewer, VIEWS_AND_DETAIL, None, "while frozen: a minute on"),
+    row(
         &[&[Key::Char(':')]],
         Action::Command,
         VIEWS_AND_DETAIL,
         Some((":", "command")),
-        "command line: a view's name, cancel ID, filter TEXT, sort COLUMN, freeze, read-only, help, quit; Tab completes",
+        "command line: a view's name, filter TEXT, sort COLUMN, freeze, read-only, help, quit, or a command of the CLI \
+         (what only shows opens here; what changes something asks first); Tab completes",
     ),
     row(&[&[Key::Tab]], Action::NextView, Places::VIEWS, Some(("Tab", "next view")), "next view"),
     row(&[&[Key::BackTab]], Action::PreviousView, Places::VIEWS, None, "previous view"),
@@ -282,16 +265,24 @@ pub const TABLE: &[Binding] = &[
     row(&[&[Key::Char('k')], &[Key::Up]], Action::Up, VIEWS_AND_DETAIL, None, "previous row"),
     row(&[&[Key::Down]], Action::Down, Places::HELP, None, "scroll down"),
     row(&[&[Key::Up]], Action::Up, Places::HELP, None, "scroll up"),
+    row(&[&[Key::Down], &[Key::Char('j')]], Action::Down, Places::OUTPUT, Some(("j", "down")), "scroll down"),
+    row(&[&[Key::Up], &[Key::Char('k')]], Action::Up, Places::OUTPUT, Some(("k", "up")), "scroll up"),
     row(&[&[Key::Ctrl('d')], &[Key::PageDown]], Action::HalfDown, MOVING, None, "half a screen down"),
     row(&[&[Key::Ctrl('u')], &[Key::PageUp]], Action::HalfUp, MOVING, None, "half a screen up"),
-    row(&[&[Key::Char('g'), Key::Char('g')], &[Key::Home]], Action::First, Places::VIEWS, None, "first row"),
-    row(&[&[Key::Char('G')], &[Key::End]], Action::Last, Places::VIEWS, None, "last row"),
+    row(
+        &[&[Key::Char('g'), Key::Char('g')], &[Key::Home]],
+        Action::First,
+        Places::VIEWS.and(Places::OUTPUT),
+        None,
+        "first row",
+    ),
+    row(&[&[Key::Char('G')], &[Key::End]], Action::Last, Places::VIEWS.and(Places::OUTPUT), None, "last row"),
     row(
         &[&[Key::Char('y')]],
         Action::Copy,
-        Places::REQUESTS.and(Places::DETAIL),
+        VIEWS_AND_DETAIL.and(Places::OUTPUT),
         None,
-        "copy the selected request's id to the clipboard (OSC 52)",
+        "copy to the clipboard (OSC 52): the request's or model's id, or what a command wrote",
     ),
     row(
         &[&[Key::Char('R')]],
@@ -308,85 +299,3 @@ pub const TABLE: &[Binding] = &[
     row(&[&[Key::Ctrl('z')]], Action::Suspend, Places::ALL, None, "suspend to the shell; fg comes back"),
     row(&[&[Key::Ctrl('c')]], Action::QuitNow, Places::ALL, None, "leave at once, whatever is open"),
 ];
-
-/// What a sequence of keys means in a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
-    Action(Action),
-    /// The beginning of a longer chord.
-    Prefix,
-    Nothing,
-}
-
-/// Looks `sequence` up where `place` is.
-pub fn find(place: Places, sequence: &[Key]) -> Found {
-    let here = || TABLE.iter().filter(|binding| binding.places.meets(place));
-    if let Some(binding) = here().find(|binding| binding.chords.contains(&sequence)) {
-        return Found::Action(binding.action);
-    }
-    let begun = here().flat_map(|binding| binding.chords).any(|chord| chord.starts_with(sequence));
-    if begun { Found::Prefix } else { Found::Nothing }
-}
-
-/// The hints that hold in a place, the most useful first.
-pub fn hints(place: Places) -> impl Iterator<Item = (&'static str, &'static str)> {
-    TABLE.iter().filter(move |binding| binding.places.meets(place)).filter_map(|binding| binding.hint)
-}
-
-/// One key for people: what help shows and `lanekeeper-keys(7)` prints.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyDoc {
-    /// The chords, `j, Down`.
-    pub keys: String,
-    /// Where they work.
-    pub places: String,
-    pub doc: &'static str,
-}
-
-/// Every key of the console, in the order of the table.
-pub fn key_docs() -> Vec<KeyDoc> {
-    let chord = |keys: &&[Key]| keys.iter().map(|key| key.label()).collect::<Vec<_>>().join(" ");
-    TABLE
-        .iter()
-        .map(|binding| KeyDoc {
-            keys: binding.chords.iter().map(chord).collect::<Vec<_>>().join(", "),
-            places: binding.places.describe(),
-            doc: binding.doc,
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_chord_means_two_things_in_one_place_nor_hides_another() {
-        for (i, first) in TABLE.iter().enumerate() {
-            for second in TABLE.iter().skip(i + 1).filter(|second| second.places.meets(first.places)) {
-                for a in first.chords {
-                    for b in second.chords {
-                        assert!(!a.starts_with(b) && !b.starts_with(a), "{a:?} and {b:?} collide");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn chords_are_found_where_they_work_only() {
-        assert_eq!(find(Places::REQUESTS, &[Key::Char('x')]), Found::Action(Action::CancelRequest));
-        assert_eq!(find(Places::OVERVIEW, &[Key::Char('x')]), Found::Nothing);
-        assert_eq!(find(Places::LANES, &[Key::Char('g')]), Found::Prefix);
-        assert_eq!(find(Places::LANES, &[Key::Char('g'), Key::Char('g')]), Found::Action(Action::First));
-        assert_eq!(find(Places::PROMPT, &[Key::Char('g')]), Found::Nothing);
-    }
-
-    #[test]
-    fn every_key_is_documented_and_says_where_it_works() {
-        for doc in key_docs() {
-            assert!(!doc.keys.is_empty() && !doc.places.is_empty() && !doc.doc.is_empty(), "{doc:?}");
-            assert!(doc.doc.is_ascii(), "{doc:?} must be drawable in LANG=C");
-        }
-    }
-}

@@ -1,7 +1,13 @@
 //! Themes as data: a semantic label, and how it looks at each colour depth.
 
+mod changes;
+mod tables;
+
+pub use changes::Change;
+
 use super::facts::Depth;
 use ratatui::style::{Color, Modifier, Style};
+use tables::{DARK, LIGHT, NONE, SAFE, SAFE_LIGHT};
 
 /// What a piece of text means. Drawing names labels, never colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,93 +41,52 @@ pub enum Label {
     Stale,
 }
 
-/// The look of one label: true colour, its ANSI-16 cousin, and modifiers that carry the meaning without colour.
-struct Spec {
-    label: Label,
-    rgb: Option<(u8, u8, u8)>,
-    ansi: Option<Color>,
-    /// A background, at 256 colours and more; it then stands in for reversing.
-    back: Option<(u8, u8, u8)>,
-    modifier: Modifier,
+impl Label {
+    pub const ALL: [Label; 18] = [
+        Label::Text,
+        Label::Dim,
+        Label::Strong,
+        Label::Title,
+        Label::Rule,
+        Label::Head,
+        Label::Good,
+        Label::Busy,
+        Label::Warn,
+        Label::Bad,
+        Label::Selected,
+        Label::Tab,
+        Label::Key,
+        Label::GaugeFull,
+        Label::GaugeEmpty,
+        Label::Flow,
+        Label::Queue,
+        Label::Stale,
+    ];
+
+    /// The name that the profile's `console.colours` uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Label::Text => "text",
+            Label::Dim => "dim",
+            Label::Strong => "strong",
+            Label::Title => "title",
+            Label::Rule => "rule",
+            Label::Head => "head",
+            Label::Good => "good",
+            Label::Busy => "busy",
+            Label::Warn => "warn",
+            Label::Bad => "bad",
+            Label::Selected => "selected",
+            Label::Tab => "tab",
+            Label::Key => "key",
+            Label::GaugeFull => "gauge-full",
+            Label::GaugeEmpty => "gauge-empty",
+            Label::Flow => "flow",
+            Label::Queue => "queue",
+            Label::Stale => "stale",
+        }
+    }
 }
-
-/// The selected row: a calm background where there are colours for it, reversed elsewhere.
-const fn selected(back: (u8, u8, u8)) -> Spec {
-    Spec { label: Label::Selected, rgb: None, ansi: None, back: Some(back), modifier: REVERSED }
-}
-
-const fn spec(label: Label, rgb: Option<(u8, u8, u8)>, ansi: Option<Color>, modifier: Modifier) -> Spec {
-    Spec { label, rgb, ansi, back: None, modifier }
-}
-
-const PLAIN: Modifier = Modifier::empty();
-const BOLD: Modifier = Modifier::BOLD;
-const DIM: Modifier = Modifier::DIM;
-const REVERSED: Modifier = Modifier::REVERSED;
-
-const DARK: [Spec; 18] = [
-    spec(Label::Text, None, None, PLAIN),
-    spec(Label::Dim, Some((128, 136, 148)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Strong, None, None, BOLD),
-    spec(Label::Title, Some((134, 182, 214)), Some(Color::Cyan), BOLD),
-    spec(Label::Rule, Some((72, 80, 92)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Head, Some((128, 136, 148)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Good, Some((142, 192, 124)), Some(Color::Green), PLAIN),
-    spec(Label::Busy, Some((134, 182, 214)), Some(Color::Cyan), PLAIN),
-    spec(Label::Warn, Some((224, 182, 102)), Some(Color::Yellow), PLAIN),
-    spec(Label::Bad, Some((226, 116, 108)), Some(Color::LightRed), BOLD),
-    selected((52, 60, 74)),
-    spec(Label::Tab, Some((134, 182, 214)), Some(Color::Cyan), BOLD),
-    spec(Label::Key, Some((224, 182, 102)), Some(Color::Yellow), PLAIN),
-    spec(Label::GaugeFull, Some((134, 182, 214)), Some(Color::Cyan), PLAIN),
-    spec(Label::GaugeEmpty, Some((72, 80, 92)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Flow, Some((142, 192, 124)), Some(Color::Green), PLAIN),
-    spec(Label::Queue, Some((224, 182, 102)), Some(Color::Yellow), PLAIN),
-    spec(Label::Stale, Some((96, 104, 116)), Some(Color::DarkGray), PLAIN),
-];
-
-const LIGHT: [Spec; 18] = [
-    spec(Label::Text, None, None, PLAIN),
-    spec(Label::Dim, Some((104, 110, 120)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Strong, None, None, BOLD),
-    spec(Label::Title, Some((24, 92, 140)), Some(Color::Blue), BOLD),
-    spec(Label::Rule, Some((176, 182, 190)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Head, Some((104, 110, 120)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Good, Some((40, 112, 40)), Some(Color::Green), PLAIN),
-    spec(Label::Busy, Some((24, 92, 140)), Some(Color::Blue), PLAIN),
-    spec(Label::Warn, Some((148, 92, 0)), Some(Color::Magenta), PLAIN),
-    spec(Label::Bad, Some((176, 32, 32)), Some(Color::Red), BOLD),
-    selected((214, 222, 232)),
-    spec(Label::Tab, Some((24, 92, 140)), Some(Color::Blue), BOLD),
-    spec(Label::Key, Some((148, 92, 0)), Some(Color::Magenta), PLAIN),
-    spec(Label::GaugeFull, Some((24, 92, 140)), Some(Color::Blue), PLAIN),
-    spec(Label::GaugeEmpty, Some((176, 182, 190)), Some(Color::DarkGray), PLAIN),
-    spec(Label::Flow, Some((40, 112, 40)), Some(Color::Green), PLAIN),
-    spec(Label::Queue, Some((148, 92, 0)), Some(Color::Magenta), PLAIN),
-    spec(Label::Stale, Some((140, 146, 154)), Some(Color::DarkGray), PLAIN),
-];
-
-/// Without colour the modifiers carry what they can; signs and words carry the rest.
-const NONE: [Spec; 18] = [
-    spec(Label::Text, None, None, PLAIN),
-    spec(Label::Dim, None, None, DIM),
-    spec(Label::Strong, None, None, BOLD),
-    spec(Label::Title, None, None, BOLD),
-    spec(Label::Rule, None, None, DIM),
-    spec(Label::Head, None, None, DIM),
-    spec(Label::Good, None, None, PLAIN),
-    spec(Label::Busy, None, None, PLAIN),
-    spec(Label::Warn, None, None, BOLD),
-    spec(Label::Bad, None, None, BOLD),
-    spec(Label::Selected, None, None, REVERSED),
-    spec(Label::Tab, None, None, BOLD.union(Modifier::UNDERLINED)),
-    spec(Label::Key, None, None, BOLD),
-    spec(Label::GaugeFull, None, None, PLAIN),
-    spec(Label::GaugeEmpty, None, None, DIM),
-    spec(Label::Flow, None, None, PLAIN),
-    spec(Label::Queue, None, None, PLAIN),
-    spec(Label::Stale, None, None, DIM),
-];
 
 /// Which theme a person chose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,6 +96,8 @@ pub enum ThemeName {
     Auto,
     Dark,
     Light,
+    /// For eyes that tell red from green badly.
+    Safe,
     /// The terminal's own sixteen colours, whatever its depth: follows the person's own palette.
     Ansi16,
     None,
@@ -138,14 +105,15 @@ pub enum ThemeName {
 
 impl ThemeName {
     /// Every name that can be chosen, in the order that help shows.
-    pub const ALL: [ThemeName; 5] =
-        [ThemeName::Auto, ThemeName::Dark, ThemeName::Light, ThemeName::Ansi16, ThemeName::None];
+    pub const ALL: [ThemeName; 6] =
+        [ThemeName::Auto, ThemeName::Dark, ThemeName::Light, ThemeName::Safe, ThemeName::Ansi16, ThemeName::None];
 
     pub fn name(self) -> &'static str {
         match self {
             ThemeName::Auto => "auto",
             ThemeName::Dark => "dark",
             ThemeName::Light => "light",
+            ThemeName::Safe => "safe",
             ThemeName::Ansi16 => "ansi16",
             ThemeName::None => "none",
         }
@@ -171,11 +139,12 @@ impl Theme {
             ThemeName::Ansi16 => depth.min(Depth::Ansi16),
             _ => depth,
         };
-        let light = name == ThemeName::Light || (name == ThemeName::Auto && light_background);
-        let table = match (depth, light) {
-            (Depth::None, _) => &NONE,
-            (_, true) => &LIGHT,
-            (_, false) => &DARK,
+        let table = match (depth, name, light_background) {
+            (Depth::None, ..) => &NONE,
+            (_, ThemeName::Safe, true) => &SAFE_LIGHT,
+            (_, ThemeName::Safe, false) => &SAFE,
+            (_, ThemeName::Light, _) | (_, ThemeName::Auto, true) => &LIGHT,
+            _ => &DARK,
         };
         let mut styles = [Style::new(); 18];
         for spec in table {
@@ -186,7 +155,7 @@ impl Theme {
             };
             let fore = if depth == Depth::Ansi16 { spec.ansi } else { spec.rgb.and_then(resolve) };
             let back = spec.back.and_then(resolve);
-            let modifier = if back.is_some() { spec.modifier.difference(REVERSED) } else { spec.modifier };
+            let modifier = if back.is_some() { spec.modifier.difference(Modifier::REVERSED) } else { spec.modifier };
             styles[spec.label as usize] = Style { fg: fore, bg: back, ..Style::new().add_modifier(modifier) };
         }
         Theme { styles }
@@ -216,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_table_names_each_label_in_its_place() {
-        for table in [&DARK, &LIGHT, &NONE] {
+        for table in [&DARK, &LIGHT, &SAFE, &SAFE_LIGHT, &NONE] {
             for (index, spec) in table.iter().enumerate() {
                 assert_eq!(spec.label as usize, index);
             }
