@@ -12,8 +12,8 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::process;
 
-/// How long a command may take before it is given up.
-const LIMIT: Duration = Duration::from_secs(20);
+/// How long a command may take before it is given up: a plan of a long recording takes longest.
+const LIMIT: Duration = Duration::from_secs(60);
 /// Lines of a dry run that a question shows.
 const ABOUT: usize = 12;
 
@@ -28,8 +28,37 @@ enum Kind {
     Shell,
 }
 
-fn kind(command: &Command) -> Kind {
+fn kind(command: &Command, words: &[String]) -> Kind {
+    let says = |word: &str| words.iter().any(|said| said == word);
     match command {
+        Command::Set(_)
+        | Command::Unset(_)
+        | Command::Apply(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
+        | Command::Freeze(_)
+        | Command::Thaw(_)
+        | Command::Drain(_)
+        | Command::Undrain(_)
+            if !says("--dry-run") =>
+        {
+            Kind::Changes { dry_run: true }
+        }
+        Command::Journal(_) if says("revert") && !says("--dry-run") => Kind::Changes { dry_run: true },
+        Command::Set(_)
+        | Command::Unset(_)
+        | Command::Apply(_)
+        | Command::Pause(_)
+        | Command::Resume(_)
+        | Command::Freeze(_)
+        | Command::Thaw(_)
+        | Command::Drain(_)
+        | Command::Undrain(_)
+        | Command::Journal(_)
+        | Command::Knobs(_)
+        | Command::Get(_)
+        | Command::Diff(_)
+        | Command::Plan(_) => Kind::Shows,
         Command::Status(_)
         | Command::Models(_)
         | Command::Lanes(_)
@@ -65,7 +94,7 @@ impl Palette {
     /// The commands that can be typed: those that show or change something.
     pub fn words() -> Vec<String> {
         let offered = |name: &str| match Cli::try_parse_from(["lanekeeper", name]) {
-            Ok(cli) => kind(&cli.command) != Kind::Shell,
+            Ok(cli) => kind(&cli.command, &[]) != Kind::Shell,
             // It wants arguments: whether it is offered is seen with them.
             Err(_) => OFFERED.contains(&name),
         };
@@ -104,7 +133,12 @@ impl Palette {
 
     /// Runs a line that was confirmed; says its last line.
     pub async fn run(self, line: String) -> Result<String, String> {
-        let text = self.child(&split(&line)?).await?;
+        let mut words = split(&line)?;
+        if words.first().is_some_and(|word| word == "drain") && !words.iter().any(|word| word == "--no-wait") {
+            // The console shows how far a drain is: nothing has to wait for it.
+            words.push("--no-wait".to_string());
+        }
+        let text = self.child(&words).await?;
         Ok(text.lines().rfind(|line| !line.trim().is_empty()).map_or(format!("done: {line}"), str::to_string))
     }
 
@@ -129,7 +163,8 @@ impl Palette {
 }
 
 /// Commands that cannot be read without arguments, and can be typed with them.
-const OFFERED: [&str; 2] = ["why", "cancel"];
+const OFFERED: [&str; 11] =
+    ["why", "cancel", "get", "set", "unset", "plan", "apply", "pause", "resume", "freeze", "thaw"];
 
 /// What the words are, by the CLI's grammar; else what they mean instead (help, an error).
 fn read(words: &[String]) -> Result<Kind, Box<dyn FnOnce(String) -> Meaning + Send>> {
@@ -137,7 +172,7 @@ fn read(words: &[String]) -> Result<Kind, Box<dyn FnOnce(String) -> Meaning + Se
         Ok(_) if words.iter().any(|word| word == "--watch" || word == "-w") => {
             Err(Box::new(|line| Meaning::Refused(format!("{line}: the views watch already, without --watch"))))
         }
-        Ok(cli) => Ok(kind(&cli.command)),
+        Ok(cli) => Ok(kind(&cli.command, words)),
         Err(error) if error.use_stderr() => {
             let why = first_error(&error.to_string());
             Err(Box::new(move |_| Meaning::Refused(why)))
@@ -209,6 +244,11 @@ mod tests {
         let of = |line: &str| read(&words(line)).map_err(|meaning| meaning(line.to_string()));
         assert_eq!(of("caps -o wide"), Ok(Kind::Shows));
         assert_eq!(of("cancel req-1 req-2"), Ok(Kind::Changes { dry_run: false }));
+        assert_eq!(of("set minilm-l6.wait_ms=5 --ttl 10m"), Ok(Kind::Changes { dry_run: true }));
+        assert_eq!(of("set minilm-l6.wait_ms=5 --dry-run"), Ok(Kind::Shows));
+        assert_eq!(of("journal revert 7"), Ok(Kind::Changes { dry_run: true }));
+        assert_eq!(of("journal -n 5"), Ok(Kind::Shows));
+        assert_eq!(of("unset --all"), Ok(Kind::Changes { dry_run: true }));
         assert_eq!(of("serve"), Ok(Kind::Shell));
         assert_eq!(of("top"), Ok(Kind::Shell));
         assert!(matches!(of("lanes --watch"), Err(Meaning::Refused(why)) if why.contains("already")));
@@ -221,7 +261,7 @@ mod tests {
     #[test]
     fn what_is_offered_shows_or_changes_something() {
         let words = Palette::words();
-        for offered in ["status", "caps", "why", "cancel", "routes", "help"] {
+        for offered in ["status", "caps", "why", "cancel", "routes", "set", "journal", "drain", "plan", "help"] {
             assert!(words.iter().any(|word| word == offered), "{offered} in {words:?}");
         }
         for shell in ["serve", "top", "chat", "generate", "completions"] {

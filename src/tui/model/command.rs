@@ -45,9 +45,10 @@ pub fn parse(line: &str, words: &[String]) -> Result<Option<Command>, String> {
         return Ok(None);
     }
     let is_cli = |word: &str| words.iter().any(|known| known == word);
-    let plain_view = View::named(word).is_some() && rest.is_empty();
+    // The console's own word by itself is the console's: `freeze` the view, `freeze MODEL` a controller.
+    let own = WORDS.contains(&word) && rest.is_empty();
     let one_cancel = word == "cancel" && !rest.contains(char::is_whitespace) && !rest.starts_with('-');
-    if is_cli(word) && !plain_view && !one_cancel && !(word == "help" && rest.is_empty()) {
+    if is_cli(word) && !own && !one_cancel {
         return Ok(Some(Command::Cli(line.to_string())));
     }
     let full = full_word(word, words)?;
@@ -127,7 +128,9 @@ mod tests {
     use super::*;
 
     fn words() -> Vec<String> {
-        ["status", "lanes", "requests", "cancel", "help", "set", "transcribe", "transmit"].map(str::to_string).into()
+        ["status", "lanes", "requests", "cancel", "help", "set", "freeze", "transcribe", "transmit"]
+            .map(str::to_string)
+            .into()
     }
 
     #[test]
@@ -140,6 +143,7 @@ mod tests {
         assert_eq!(ok("cancel req-7"), Command::Cancel("req-7".to_string()));
         assert_eq!(ok("filter model:whisper !done"), Command::Filter("model:whisper !done".to_string()));
         assert_eq!(ok("sort cost"), Command::Sort(Sort::Cost));
+        assert_eq!(ok("freeze"), Command::Freeze);
         assert_eq!(ok("help"), Command::Help(String::new()));
         assert_eq!(parse("  ", &words()), Ok(None));
     }
@@ -147,9 +151,18 @@ mod tests {
     #[test]
     fn what_the_cli_knows_is_left_to_it() {
         let cli = |line: &str| assert_eq!(parse(line, &words()), Ok(Some(Command::Cli(line.to_string()))));
-        ["status", "lanes -m whisper", "requests -o wide", "cancel a b", "cancel --help", "set a=1", "help set"]
-            .into_iter()
-            .for_each(cli);
+        [
+            "status",
+            "lanes -m whisper",
+            "requests -o wide",
+            "cancel a b",
+            "cancel --help",
+            "set a=1",
+            "help set",
+            "freeze m",
+        ]
+        .into_iter()
+        .for_each(cli);
     }
 
     #[test]
@@ -159,7 +172,7 @@ mod tests {
         assert!(error("lans").contains("did you mean lanes?"));
         assert!(error("re").contains("requests or read-only"));
         assert!(error("cancel").contains("cancel ID"));
-        assert!(error("freeze now").contains("\"now\""));
+        assert!(error("read-only now").contains("\"now\""));
         assert!(error("sort height").contains("waited"));
     }
 
