@@ -8,7 +8,7 @@
 
 use lanekeeper::client::{Client, Feed, Target};
 use lanekeeper::control::Snapshot;
-use lanekeeper::tui::{Acting, Actions, Facts, Interpreting, Options, run};
+use lanekeeper::tui::{Acting, Actions, Asking, Facts, Interpreting, Options, run};
 use portable_pty::{CommandBuilder, MasterPty, PtyPair, PtySize, native_pty_system};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -27,6 +27,10 @@ struct PanickingActions;
 impl Actions for PanickingActions {
     fn cancel(&self, request: &str) -> Acting {
         panic!("the console was asked to panic over {request}");
+    }
+
+    fn knobs(&self) -> Asking {
+        panic!("the console was asked to panic over its settings");
     }
 
     fn words(&self) -> Vec<String> {

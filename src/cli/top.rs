@@ -7,7 +7,7 @@ use super::palette::Palette;
 use crate::client::{Client, Feed, FeedState};
 use crate::control::ExitCode;
 use crate::profile::{Env, load_box};
-use crate::tui::{self, Acting, Actions, Exit, Facts, Interpreting, Keys, Options, Theme, ThemeName, TuiError};
+use crate::tui::{self, Acting, Actions, Asking, Exit, Facts, Interpreting, Keys, Options, Theme, ThemeName, TuiError};
 use clap::Args;
 use std::io::Write;
 use std::sync::Arc;
@@ -114,6 +114,11 @@ impl Actions for EngineActions {
                 Err(e) => Err(e.to_string()),
             }
         })
+    }
+
+    fn knobs(&self) -> Asking {
+        let client = self.client.clone();
+        Box::pin(async move { client.knobs().await.map_err(|e| e.to_string()) })
     }
 
     fn words(&self) -> Vec<String> {

@@ -21,5 +21,5 @@ pub use facts::{Depth, Facts};
 pub use keys::{KeyDoc, Keys, key_docs};
 pub use model::Meaning;
 pub use plain::plain_line;
-pub use term::{Acting, Actions, Exit, Interpreting, Options, TuiError, run, run_until};
+pub use term::{Acting, Actions, Asking, Exit, Interpreting, Options, TuiError, run, run_until};
 pub use theme::{Theme, ThemeName};

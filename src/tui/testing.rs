@@ -7,12 +7,20 @@ use super::model::{Cmd, Msg, State, View, update};
 use super::theme::{Theme, ThemeName};
 use super::view::Look;
 use crate::control::Snapshot;
+use crate::control::knobs::Knobs;
 use crate::control::snapshot::Request;
 use std::sync::Arc;
 
 /// A recorded snapshot of `tests/fixtures/snapshots`.
 pub fn recorded(name: &str) -> Snapshot {
     let path = format!("{}/tests/fixtures/snapshots/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The recorded table of settings.
+pub fn knobs() -> Knobs {
+    let path = format!("{}/tests/fixtures/knobs.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -76,6 +84,9 @@ pub fn watching(snapshot: &Snapshot, view: View, size: (u16, u16)) -> State {
         messages.push(Msg::Fresh { snapshot: Arc::new(past), received_ms: second * 1000, missed: 0 });
     }
     messages.push(Msg::Tick { now_ms: SECONDS * 1000 + 200 });
+    if view == View::Settings {
+        messages.push(Msg::Knobs(Ok(Arc::new(knobs()))));
+    }
     messages.push(Msg::Traffic { bytes_per_s: 1230 });
     take(State::new(view, false, size), messages).0
 }

@@ -55,6 +55,8 @@ impl Places {
     pub const SPECULATION: Places = Places(1 << 3);
     pub const ROUTES: Places = Places(1 << 4);
     pub const REQUESTS: Places = Places(1 << 5);
+    pub const SETTINGS: Places = Places(1 << 6);
+    pub const JOURNAL: Places = Places(1 << 7);
     pub const DETAIL: Places = Places(1 << 8);
     pub const HELP: Places = Places(1 << 9);
     pub const PROMPT: Places = Places(1 << 10);
@@ -91,6 +93,8 @@ impl Places {
             (Places::SPECULATION, "Speculation"),
             (Places::ROUTES, "Routes"),
             (Places::REQUESTS, "Requests"),
+            (Places::SETTINGS, "Settings"),
+            (Places::JOURNAL, "Journal"),
             (Places::DETAIL, "request detail"),
             (Places::HELP, "help"),
             (Places::OUTPUT, "command's output"),

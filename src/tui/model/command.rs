@@ -19,13 +19,15 @@ pub enum Command {
 }
 
 /// Every command word, in the order that an error lists them.
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 15] = [
     "overview",
     "lanes",
     "caps",
     "speculation",
     "routes",
     "requests",
+    "settings",
+    "journal",
     "cancel",
     "filter",
     "sort",

@@ -11,6 +11,7 @@ pub mod lines;
 mod overlays;
 pub mod requests;
 pub mod ring;
+pub mod settings;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -20,10 +21,12 @@ pub use history::History;
 pub use lines::{Line, LineKey, LineKind};
 pub use requests::{Sort, Table};
 pub use ring::Ring;
+pub use settings::Settings;
 pub use update::update;
 
 use super::keys::{Key, Keys, Places};
 use crate::control::Snapshot;
+use crate::control::knobs::Knobs;
 use std::sync::Arc;
 
 /// The views, in the order of their digits.
@@ -36,11 +39,21 @@ pub enum View {
     Speculation,
     Routes,
     Requests,
+    Settings,
+    Journal,
 }
 
 impl View {
-    pub const ALL: [View; 6] =
-        [View::Overview, View::Lanes, View::Caps, View::Speculation, View::Routes, View::Requests];
+    pub const ALL: [View; 8] = [
+        View::Overview,
+        View::Lanes,
+        View::Caps,
+        View::Speculation,
+        View::Routes,
+        View::Requests,
+        View::Settings,
+        View::Journal,
+    ];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -50,6 +63,8 @@ impl View {
             View::Speculation => "Speculation",
             View::Routes => "Routes",
             View::Requests => "Requests",
+            View::Settings => "Settings",
+            View::Journal => "Journal",
         }
     }
 
@@ -62,6 +77,8 @@ impl View {
             View::Speculation => "speculation",
             View::Routes => "routes",
             View::Requests => "requests",
+            View::Settings => "settings",
+            View::Journal => "journal",
         }
     }
 
@@ -71,6 +88,8 @@ impl View {
             View::Overview => "Over",
             View::Speculation => "Spec",
             View::Requests => "Reqs",
+            View::Settings => "Set",
+            View::Journal => "Log",
             other => other.title(),
         }
     }
@@ -211,6 +230,7 @@ pub struct State {
     pub search: String,
     /// The selected line of Overview, and of the views with a card per line.
     pub line: Cursor<LineKey>,
+    pub settings: Settings,
     pub overlay: Option<Overlay>,
     pub prompt: Option<Prompt>,
     pub toast: Option<Toast>,
@@ -238,6 +258,7 @@ impl State {
             table: Table::default(),
             search: String::new(),
             line: Cursor::default(),
+            settings: Settings::default(),
             overlay: None,
             prompt: None,
             toast: None,
@@ -264,6 +285,14 @@ impl State {
         Some(self.now_ms.saturating_sub(self.live.as_ref()?.received_ms))
     }
 
+    /// How long the lease that ends next still has.
+    pub fn next_expiry_ms(&self) -> Option<f64> {
+        let seen = self.live.as_ref()?;
+        let left = seen.snapshot.overrides.iter().filter_map(|setting| setting.left_ms);
+        let since = self.now_ms.saturating_sub(seen.received_ms) as f64;
+        left.min_by(f64::total_cmp).map(|left| (left - since).max(0.0))
+    }
+
     /// Whether what is shown may no longer be true: the engine is away, or has been silent for long.
     pub fn stale(&self) -> bool {
         matches!(self.link, Link::Away { .. }) || self.age_ms().is_some_and(|age| age > STALE_MS)
@@ -284,6 +313,8 @@ impl State {
             (None, None, View::Speculation) => Places::SPECULATION,
             (None, None, View::Routes) => Places::ROUTES,
             (None, None, View::Requests) => Places::REQUESTS,
+            (None, None, View::Settings) => Places::SETTINGS,
+            (None, None, View::Journal) => Places::JOURNAL,
         }
     }
 
@@ -326,6 +357,8 @@ pub enum Msg {
         retry_in_ms: u64,
         why: String,
     },
+    /// The table of settings came, or why it did not.
+    Knobs(Result<Arc<Knobs>, String>),
     /// A typed command was looked at.
     Meant(Meaning),
     /// An action towards the engine has ended: what to tell.
@@ -342,6 +375,8 @@ pub enum Cmd {
     CancelRequest {
         request: String,
     },
+    /// Get the table of settings.
+    LoadKnobs,
     /// Find out what a typed command means, and run it if it changes nothing.
     Interpret {
         line: String,
@@ -363,4 +398,6 @@ pub enum Target {
     Tab(View),
     Line(LineKey),
     Request(String),
+    Knob(String),
+    Entry(u64),
 }

@@ -1,7 +1,7 @@
 //! The reducer: what keys and snapshots do, and what no sequence of them can break.
 
 use super::super::keys::Key;
-use super::super::testing::{crowd, press, recorded, take, type_text, watching};
+use super::super::testing::{crowd, knobs, press, recorded, take, type_text, watching};
 use super::requests::arrange;
 use super::*;
 use crate::control::snapshot::RequestState;
@@ -30,6 +30,15 @@ fn holds(state: &State) -> Result<(), String> {
     }
     if table.rows != arrange(requests, &table.filter, table.sort, table.reverse) {
         return Err("the rows are not those of what is shown".to_string());
+    }
+    let entries = settings::entries(&seen.snapshot);
+    if entries.get(state.settings.entry.index()).map(|entry| &entry.revision) != state.settings.entry.key() {
+        return Err(format!("the selected entry is {:?}", state.settings.entry));
+    }
+    if let (Some(knobs), Some(name)) = (&state.settings.knobs, state.settings.knob.key())
+        && knobs.knobs.get(state.settings.knob.index()).map(|knob| &knob.name) != Some(name)
+    {
+        return Err(format!("the selected knob is {:?}", state.settings.knob));
     }
     let lines = lines::lines_of(state.view, &seen.snapshot);
     if lines.get(state.line.index()).map(Line::key).as_ref() != state.line.key() {
@@ -273,6 +282,43 @@ fn silence_makes_data_stale_before_the_link_is_known_to_be_down() {
     assert!(state.stale());
 }
 
+#[test]
+fn the_table_of_settings_is_asked_for_once_where_it_is_looked_at_and_when_it_moved() {
+    let state = watching(&recorded("busy"), View::Overview, (80, 24));
+    let (state, asked) = take(state, keys(&[Key::Char('7'), Key::Char('8'), Key::Char('7')]));
+    assert_eq!(asked, [Cmd::LoadKnobs], "once, while nothing has come");
+    let (state, asked) = take(state, [Msg::Knobs(Ok(Arc::new(knobs()))), fresh(recorded("busy"), 31_000)]);
+    assert_eq!(asked, []);
+    holds(&state).unwrap();
+    let mut moved = recorded("busy");
+    moved.revision += 1;
+    let (state, asked) = take(state, [fresh(moved.clone(), 32_000), fresh(moved, 33_000)]);
+    assert_eq!(asked, [Cmd::LoadKnobs]);
+    let (state, asked) = take(state, [Msg::Knobs(Err("gone".to_string())), fresh(recorded("busy"), 34_000)]);
+    assert!(asked.is_empty() && state.settings.knobs.is_some(), "the old table stays");
+}
+
+#[test]
+fn a_setting_is_edited_as_a_command_and_a_change_is_undone_as_one() {
+    let state = watching(&recorded("busy"), View::Settings, (80, 24));
+    let found = press(type_text(press(state, &[Key::Char('/')]), "deadline"), &[Key::Enter]);
+    assert_eq!(found.settings.knob.key().map(String::as_str), Some("limits.default_deadline_s"));
+    let top = press(found, &[Key::Char('g'), Key::Char('g'), Key::Char('e')]);
+    assert_eq!(top.prompt.unwrap().text, "set models.whisper-tiny-en.max_batch_cost=90s");
+    let journal = watching(&recorded("busy"), View::Journal, (80, 24));
+    assert_eq!(journal.settings.entry.key(), Some(&9), "the newest first");
+    let undo = press(journal, &[Key::Char('j'), Key::Char('e')]);
+    assert_eq!(undo.prompt.unwrap().text, "journal revert 8");
+}
+
+#[test]
+fn the_lease_that_ends_next_counts_down_between_snapshots() {
+    let state = requests_view();
+    assert_eq!(state.next_expiry_ms(), Some(538_800.0));
+    let (state, _) = take(state, [Msg::Tick { now_ms: 35_000 }]);
+    assert_eq!(state.next_expiry_ms(), Some(534_000.0));
+}
+
 fn any_key() -> impl Strategy<Value = Key> {
     let named = vec![
         Key::Enter,
@@ -293,7 +339,7 @@ fn any_key() -> impl Strategy<Value = Key> {
         Key::Ctrl('w'),
         Key::Ctrl('l'),
     ];
-    let letters: Vec<Key> = "ghjklGnNsSxyR123456/:? qetaw![]".chars().map(Key::Char).collect();
+    let letters: Vec<Key> = "ghjklGnNsSxyR12345678/:? qetaw![]".chars().map(Key::Char).collect();
     prop_oneof![
         2 => prop::sample::select(named),
         5 => prop::sample::select(letters),
@@ -333,6 +379,9 @@ fn any_message() -> impl Strategy<Value = Msg> {
         1 => any::<bool>().prop_map(|ok| Msg::Acted(if ok { Ok("done".into()) } else { Err("no".into()) })),
         1 => Just(Msg::Click(Target::Request("req-1810".to_string()))),
         1 => Just(Msg::Click(Target::Tab(View::Lanes))),
+        1 => Just(Msg::Click(Target::Knob("log.level".to_string()))),
+        1 => Just(Msg::Click(Target::Entry(7))),
+        1 => any::<bool>().prop_map(|ok| Msg::Knobs(if ok { Ok(Arc::new(knobs())) } else { Err("no".into()) })),
     ]
 }
 

@@ -4,6 +4,7 @@ use super::super::keys::{Action, Found, Key};
 use super::command::{self, Command};
 use super::lines::lines_of;
 use super::overlays::{output, scroll};
+use super::settings;
 use super::{
     Ask, Cmd, Confirm, Line, Link, Meaning, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State, Target, Toast,
     View,
@@ -48,7 +49,7 @@ pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
                 settle(&mut state);
             }
             close_confirm_of_ended_request(&mut state);
-            Vec::new()
+            settings::wanted(&mut state, false)
         }
         Msg::Away { attempt, retry_in_ms, why } => {
             state.link = Link::Away { attempt, retry_at_ms: state.now_ms.saturating_add(retry_in_ms), why };
@@ -61,6 +62,11 @@ pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
             }
             Vec::new()
         }
+        Msg::Knobs(news) => {
+            state.settings.take(news);
+            settle(&mut state);
+            settings::wanted(&mut state, false)
+        }
         Msg::Meant(meaning) => {
             meant(&mut state, meaning);
             Vec::new()
@@ -71,9 +77,16 @@ pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
         }
         Msg::Click(target) => {
             click(&mut state, target);
-            Vec::new()
+            settings::wanted(&mut state, true)
         }
-        Msg::Key(key) => press(&mut state, key),
+        Msg::Key(key) => {
+            let before = state.view;
+            let mut commands = press(&mut state, key);
+            if state.view != before {
+                commands.extend(settings::wanted(&mut state, true));
+            }
+            commands
+        }
     };
     (state, commands)
 }
@@ -91,6 +104,7 @@ fn settle(state: &mut State) {
     let shown = state.shown().map(|seen| Arc::clone(&seen.snapshot));
     let Some(snapshot) = shown else { return };
     state.table.refresh(&snapshot.requests.shown);
+    state.settings.settle(&snapshot);
     let lines = lines_of(state.view, &snapshot);
     state.line.settle(lines.len(), |key| lines.iter().position(|line| line.key() == *key), |index| lines[index].key());
 }
@@ -118,6 +132,8 @@ fn click(state: &mut State, target: Target) {
         Target::Tab(view) => state.view = view,
         Target::Line(key) => state.line.select(key),
         Target::Request(id) => state.table.cursor.select(id),
+        Target::Knob(name) => state.settings.knob.select(name),
+        Target::Entry(revision) => state.settings.entry.select(revision),
     }
     settle(state);
 }
@@ -180,6 +196,9 @@ fn prompt_changed(state: &mut State) {
 /// `by` one or back by one. Says whether there is one.
 fn find(state: &mut State, from: isize, by: isize) -> bool {
     let Some(snapshot) = state.shown().map(|seen| Arc::clone(&seen.snapshot)) else { return false };
+    if state.view == View::Settings {
+        return find_knob(state, from, by);
+    }
     let lines = lines_of(state.view, &snapshot);
     let words: Vec<String> = state.search.split_whitespace().map(str::to_lowercase).collect();
     let matches = |line: &Line<'_>| {
@@ -192,6 +211,23 @@ fn find(state: &mut State, from: isize, by: isize) -> bool {
     let found = order.map(|index| &lines[index]).find(|line| matches(line)).map(Line::key);
     let Some(key) = found else { return false };
     state.line.select(key);
+    settle(state);
+    true
+}
+
+/// The same among knobs, by name and by what they are.
+fn find_knob(state: &mut State, from: isize, by: isize) -> bool {
+    let Some(knobs) = state.settings.knobs.clone().filter(|knobs| !knobs.knobs.is_empty()) else { return false };
+    let words: Vec<String> = state.search.split_whitespace().map(str::to_lowercase).collect();
+    let rows = knobs.knobs.len() as isize;
+    let at = state.settings.knob.index() as isize + from;
+    let mut order = (0..rows).map(|step| &knobs.knobs[(at + by * step).rem_euclid(rows) as usize]);
+    let found = order.find(|knob| {
+        let text = format!("{} {}", knob.name, knob.doc).to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    });
+    let Some(knob) = found else { return false };
+    state.settings.knob.select(knob.name.clone());
     settle(state);
     true
 }
@@ -259,6 +295,13 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
         Action::Freeze => freeze(state),
         Action::CancelRequest => ask_to_cancel(state),
         Action::Copy => return copy(state),
+        Action::Edit => match settings::edit(state) {
+            Some(text) => {
+                open_prompt(state, PromptKind::Command);
+                type_into_prompt(state, &text);
+            }
+            None => complain(state, "nothing is selected"),
+        },
         Action::ReadOnly => toggle_read_only(state),
         Action::Repaint => return vec![Cmd::Repaint],
         Action::Suspend => return vec![Cmd::Suspend],
@@ -343,6 +386,15 @@ fn step(state: &mut State, by: isize) {
                 request.clone_from(id);
             }
         }
+        View::Settings => {
+            if let Some(knobs) = state.settings.knobs.clone() {
+                state.settings.knob.step(by, knobs.knobs.len(), |index| knobs.knobs[index].name.clone());
+            }
+        }
+        View::Journal => {
+            let all = settings::entries(&snapshot);
+            state.settings.entry.step(by, all.len(), |index| all[index].revision);
+        }
         View::Overview | View::Lanes | View::Caps | View::Speculation | View::Routes => {
             let lines = lines_of(state.view, &snapshot);
             state.line.step(by, lines.len(), |index| lines[index].key());
@@ -353,6 +405,11 @@ fn step(state: &mut State, by: isize) {
 fn open(state: &mut State) {
     match state.view {
         View::Overview => show(state, View::Lanes),
+        View::Settings | View::Journal => {
+            if let Some(detail) = settings::detail(state) {
+                state.overlay = Some(detail);
+            }
+        }
         View::Lanes | View::Caps | View::Speculation | View::Routes => {
             if let Some(key) = state.line.key() {
                 let op = key.op.map(|op| format!(" op:{op}")).unwrap_or_default();
@@ -400,6 +457,14 @@ fn copy(state: &mut State) -> Vec<Cmd> {
         (Some(Overlay::Detail { request }), _) => (request.clone(), request.clone()),
         (_, View::Requests) => match state.table.cursor.key() {
             Some(id) => (id.clone(), id.clone()),
+            None => return Vec::new(),
+        },
+        (_, View::Settings) => match state.settings.chosen() {
+            Some(knob) => (knob.name.clone(), format!("{}={}", knob.name, knob.value.as_deref().unwrap_or_default())),
+            None => return Vec::new(),
+        },
+        (_, View::Journal) => match state.settings.entry.key() {
+            Some(revision) => (format!("revision {revision}"), revision.to_string()),
             None => return Vec::new(),
         },
         _ => match state.line.key() {

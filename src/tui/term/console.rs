@@ -220,6 +220,10 @@ impl<A: Actions> Console<A> {
 
     fn obey(&mut self, command: Cmd) -> Result<(), TuiError> {
         match command {
+            Cmd::LoadKnobs => {
+                let asking = self.actions.knobs();
+                self.acting.push(Box::pin(async { Msg::Knobs(asking.await.map(Arc::new)) }));
+            }
             Cmd::CancelRequest { .. } | Cmd::Interpret { .. } | Cmd::Run { .. } if self.acting.len() >= ACTIONS => {
                 let text = format!("not done: {ACTIONS} things are under way already, try again");
                 self.take(Msg::Acted(Err(text)))?;

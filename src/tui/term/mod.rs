@@ -18,10 +18,11 @@ pub use screen::Screen;
 
 use super::facts::{Depth, Facts};
 use super::glyphs::Glyphs;
-use super::keys::Keys;
+use super::keys::Keys as KeyTable;
 use super::model::{Meaning, View};
 use super::theme::{Change, Theme, ThemeName};
 use super::view::Look;
+use crate::control::knobs::Knobs;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub struct Options {
     pub mouse: bool,
     /// The view to begin with.
     pub view: View,
-    pub keys: Arc<Keys>,
+    pub keys: Arc<KeyTable>,
     pub facts: Facts,
 }
 
@@ -60,7 +61,7 @@ impl Options {
             reduced_motion: false,
             mouse: false,
             view: View::Overview,
-            keys: Keys::usual(),
+            keys: KeyTable::usual(),
             facts,
         }
     }
@@ -102,6 +103,9 @@ pub enum TuiError {
 /// An action under way towards the engine: what to tell when it has ended, well or not.
 pub type Acting = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 
+/// The table of settings on its way, or why there is none.
+pub type Asking = Pin<Box<dyn Future<Output = Result<Knobs, String>> + Send>>;
+
 /// A typed command that is being looked at.
 pub type Interpreting = Pin<Box<dyn Future<Output = Meaning> + Send>>;
 
@@ -109,6 +113,9 @@ pub type Interpreting = Pin<Box<dyn Future<Output = Meaning> + Send>>;
 pub trait Actions: Send {
     /// Cancels a request.
     fn cancel(&self, request: &str) -> Acting;
+
+    /// The engine's table of settings.
+    fn knobs(&self) -> Asking;
 
     /// The commands that can be typed beside the console's own.
     fn words(&self) -> Vec<String>;

@@ -50,6 +50,9 @@ pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
         let label = if state.stale() { Label::Bad } else { Label::Dim };
         right.push(piece(format!("age {}", coarse(age as f64)), label, 1));
     }
+    if let Some(left) = state.next_expiry_ms() {
+        right.push(piece(format!("lease {}", coarse(left)), Label::Warn, 1));
+    }
     if let Some(ago) = state.looked_at_ms() {
         right.push(piece(format!("FROZEN {} ago", coarse(ago as f64)), Label::Warn, 0));
     }

@@ -9,6 +9,7 @@ mod cards;
 mod detail;
 mod footer;
 mod header;
+mod journal;
 mod lanes;
 mod layout;
 mod overlay;
@@ -16,6 +17,7 @@ mod overview;
 mod panels;
 mod requests;
 mod routes;
+mod settings;
 mod speculation;
 #[cfg(test)]
 mod tests;
@@ -86,6 +88,8 @@ fn draw_body(state: &State, canvas: &mut Canvas<'_>, body: Rect) {
                 View::Speculation => speculation::draw(state, seen, canvas, body),
                 View::Routes => routes::draw(state, seen, canvas, body),
                 View::Requests => requests::draw(state, seen, canvas, body),
+                View::Settings => settings::draw(state, seen, canvas, body),
+                View::Journal => journal::draw(state, seen, canvas, body),
             }
             if state.stale() {
                 canvas.restyle(body, Label::Stale);

@@ -131,6 +131,10 @@ fn what_lies_over_a_view() {
         let about = ["engine.depth  1 -> 2", "takes effect from the next batch"].map(str::to_string).to_vec();
         let change = Msg::Meant(Meaning::Change { line: "set engine.depth=2 --ttl 10m".to_string(), about });
         golden(&name("change"), &take(requests.clone(), [change]).0, &look);
+        let settings = watching(&recorded("busy"), View::Settings, size);
+        golden(&name("knob"), &press(settings.clone(), &[Key::Enter]), &look);
+        golden(&name("knob_edited"), &press(settings, &[Key::Char('j'), Key::Char('e')]), &look);
+        golden(&name("entry"), &press(watching(&recorded("busy"), View::Journal, size), &[Key::Enter]), &look);
         golden(&name("looked_back"), &press(requests.clone(), &[Key::Left, Key::Left, Key::Left]), &look);
         let wrong = press(type_text(press(requests.clone(), &[Key::Char(':')]), "frob"), &[Key::Enter]);
         golden(&name("error"), &wrong, &look);

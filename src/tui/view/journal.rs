@@ -1,0 +1,91 @@
+//! Journal: who changed which settings when, and why; the newest first.
+
+use super::super::model::settings::entries;
+use super::super::model::{Seen, State, Target};
+use super::super::text::coarse;
+use super::super::theme::Label;
+use super::layout::{Column, first_row, place};
+use super::{Canvas, overview};
+use crate::control::changes::{Entry, EntryKind};
+use ratatui::layout::Rect;
+
+#[derive(Debug, Clone, Copy)]
+enum Id {
+    Revision,
+    Ago,
+    Kind,
+    Actor,
+    What,
+    Reason,
+}
+
+const COLUMNS: [Column<Id>; 6] = [
+    Column::right(Id::Revision, "REV", 5, 0),
+    Column::right(Id::Ago, "AGO", 4, 0),
+    Column::left(Id::Kind, "KIND", 6, 6, 3),
+    Column::left(Id::Actor, "WHO", 10, 16, 1),
+    Column::left(Id::What, "WHAT", 20, 70, 0),
+    Column::left(Id::Reason, "WHY", 10, 60, 2),
+];
+
+/// Draws the view.
+pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
+    let all = entries(&seen.snapshot);
+    if all.is_empty() {
+        let text = "nothing was changed yet: settings are as the engine was started";
+        canvas.put(body.x + 2, body.y + 1, body.width.saturating_sub(3), text, Label::Dim);
+        return;
+    }
+    let slots = place(&COLUMNS, body.x + 2, body.width.saturating_sub(3));
+    for slot in &slots {
+        overview::head(slot, body.y, canvas);
+    }
+    let rows = usize::from(body.height.saturating_sub(1));
+    let selected = state.settings.entry.index();
+    let first = first_row(selected, all.len(), rows);
+    for (i, entry) in all.iter().enumerate().skip(first).take(rows) {
+        let row = Rect { y: body.y + 1 + (i - first) as u16, height: 1, ..body };
+        for slot in &slots {
+            let (text, label) = cell(seen, entry, slot.id, canvas.glyphs().ascii);
+            if slot.right {
+                canvas.put_right(slot.x, row.y, slot.width, &text, label);
+            } else {
+                canvas.put(slot.x, row.y, slot.width, &text, label);
+            }
+        }
+        if i == selected {
+            canvas.put(row.x, row.y, 1, canvas.glyphs().pointer, Label::Key);
+            canvas.restyle(row, Label::Selected);
+        }
+        canvas.hit(row, Target::Entry(entry.revision));
+    }
+}
+
+fn cell(seen: &Seen, entry: &Entry, id: Id, ascii: bool) -> (String, Label) {
+    match id {
+        Id::Revision => (entry.revision.to_string(), Label::Text),
+        Id::Ago => (coarse(seen.snapshot.at_ms.saturating_sub(entry.at_ms) as f64), Label::Text),
+        Id::Kind => {
+            let label = match entry.kind {
+                EntryKind::Change => Label::Text,
+                EntryKind::Revert | EntryKind::Expiry => Label::Busy,
+                EntryKind::Start | EntryKind::Head => Label::Dim,
+            };
+            (entry.kind.name().to_string(), label)
+        }
+        Id::Actor => (entry.actor.clone(), Label::Dim),
+        Id::What => (what(entry, ascii), Label::Text),
+        Id::Reason => (entry.reason.clone().unwrap_or_default(), Label::Dim),
+    }
+}
+
+fn what(entry: &Entry, ascii: bool) -> String {
+    let arrow = if ascii { "->" } else { "→" };
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
+    match entry.changes.as_slice() {
+        [] if entry.kind == EntryKind::Start => "the engine was started".to_string(),
+        [] => "no setting".to_string(),
+        [one] => format!("{} {} {arrow} {}", one.knob, value(&one.from), value(&one.to)),
+        [one, rest @ ..] => format!("{} {arrow} {}, and {} more", one.knob, value(&one.to), rest.len()),
+    }
+}
