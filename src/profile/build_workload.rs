@@ -40,6 +40,8 @@ struct Part {
     name: String,
     start: Place,
     layer: Layer,
+    /// A value of its own was replaced by another one: its name may speak of what is not tried.
+    replaced: bool,
 }
 
 /// Reads a load by name or path, with what the command line says.
@@ -129,7 +131,7 @@ impl Draft {
         if self.settings.is_empty() {
             let (start, data) = (self.start.clone(), Data::Scalar(self.name.clone()));
             let layer = Layer::from([("name".to_string(), Setting::new(data, Origin::BuiltIn))]);
-            self.settings.push(Part { name: self.name.clone(), start, layer });
+            self.settings.push(Part { name: self.name.clone(), start, layer, replaced: false });
         }
         for text in &overrides.set {
             keep(set(text, &mut self.layer, &mut self.classes, &mut self.settings), &mut self.errors);
@@ -139,10 +141,41 @@ impl Draft {
                 self.settings = varied;
             }
         }
+        self.settings.iter_mut().filter(|part| part.replaced).for_each(Part::name_after_values);
+        // Settings that differed in what was replaced alone are one now.
+        let all = std::mem::take(&mut self.settings);
+        let is_new = |(index, part): &(usize, &Part)| {
+            let twin = |(at, other): (usize, &Part)| (at < *index || !other.replaced) && other.says_the_same(part);
+            !part.replaced || !all.iter().enumerate().any(twin)
+        };
+        self.settings = all.iter().enumerate().filter(is_new).map(|(_, part)| part.clone()).collect();
     }
 }
 
 impl Part {
+    /// Puts a value in place of its own, or beside its others.
+    fn put(&mut self, key: &str, setting: Setting) {
+        let (new, old) = (setting.data.clone(), self.layer.insert(key.to_string(), setting));
+        self.replaced |= old.is_some_and(|old| old.data != new);
+    }
+
+    /// What it says itself, its name apart.
+    fn own(&self) -> impl Iterator<Item = (&String, &Setting)> {
+        self.layer.iter().filter(|(path, _)| *path != "name")
+    }
+
+    fn name_after_values(&mut self) {
+        let values: Vec<String> = self.own().map(|(path, s)| format!("{path}={}", render(&s.data))).collect();
+        self.name = values.join(", ");
+        if let Some(name) = self.layer.get_mut("name") {
+            name.data = Data::Scalar(self.name.clone());
+        }
+    }
+
+    fn says_the_same(&self, other: &Part) -> bool {
+        self.own().map(|(path, s)| (path, &s.data)).eq(other.own().map(|(path, s)| (path, &s.data)))
+    }
+
     fn reader<'a>(
         &'a self,
         table: &'static [Key],
@@ -158,14 +191,13 @@ impl Part {
 /// What one of the settings says itself, for people.
 fn own_rows(part: &Part) -> Vec<Row> {
     let prefix = format!("settings.{}.", part.name);
-    let own = part.layer.iter().filter(|(path, _)| *path != "name");
-    own.map(|(path, setting)| Row {
+    let row = |(path, setting): (&String, &Setting)| Row {
         path: format!("{prefix}{path}"),
         value: Some(render(&setting.data)),
         origin: setting.origin.clone(),
         beneath: Vec::new(),
-    })
-    .collect()
+    };
+    part.own().map(row).collect()
 }
 
 fn keep<T>(result: Result<T, ProfileError>, errors: &mut Vec<ProfileError>) -> Option<T> {
@@ -190,7 +222,7 @@ fn part(list: &str, index: usize, node: &Node, table: &'static [Key], errors: &m
         errors.push(ProfileError::new(format!("item {} of `{list}` has no `name`", index + 1)).place(&node.at));
         return None;
     };
-    Some(Part { name: name.clone(), start: node.at.clone(), layer })
+    Some(Part { name: name.clone(), start: node.at.clone(), layer, replaced: false })
 }
 
 fn one_name_each(parts: &[Part], list: &str, errors: &mut Vec<ProfileError>) {
@@ -218,7 +250,7 @@ fn class_of_flag(text: &str, start: &Place) -> Result<Part, ProfileError> {
     let values = [("name", name.trim()), (key, many), ("length", length.trim())];
     let setting = |value: &str| Setting::new(Data::Scalar(value.to_string()), origin.clone());
     let layer = values.iter().map(|(key, value)| (key.to_string(), setting(value))).collect();
-    Ok(Part { name: name.trim().to_string(), start: start.clone(), layer })
+    Ok(Part { name: name.trim().to_string(), start: start.clone(), layer, replaced: false })
 }
 
 /// `--set KEY=VALUE`.
@@ -241,7 +273,7 @@ fn set(text: &str, load: &mut Layer, classes: &mut [Part], settings: &mut [Part]
     }
     if is_scheduler_key(key) {
         // It holds for every setting, whatever the load's own settings say.
-        settings.iter_mut().for_each(|part| drop(part.layer.remove(key)));
+        settings.iter_mut().filter(|part| part.layer.contains_key(key)).for_each(|part| part.put(key, setting.clone()));
     }
     load.insert(key.to_string(), setting);
     Ok(())
@@ -290,7 +322,7 @@ fn vary(text: &str, settings: &[Part]) -> Result<Vec<Part>, ProfileError> {
             part.name = if only_one { label } else { format!("{}, {label}", part.name) };
             let setting = |value: &str| Setting::new(Data::Scalar(value.to_string()), origin.clone());
             part.layer.insert("name".to_string(), setting(&part.name));
-            part.layer.insert(key.to_string(), setting(value));
+            part.put(key, setting(value));
             varied.push(part);
         }
     }
@@ -421,6 +453,42 @@ mod tests {
         assert_eq!(last.name, "slices, share 0.7, depth=2, wait_ms=10ms");
         let many = (1..=22).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
         assert!(mixed(&[], &[&format!("max_batch_requests={many}")]).unwrap_err().contains("66 settings"));
+    }
+
+    #[test]
+    fn a_name_never_speaks_of_a_value_that_was_replaced() {
+        let names = |set: &[&str], vary: &[&str]| -> Vec<String> {
+            mixed(set, vary).unwrap().settings.into_iter().map(|s| s.name).collect()
+        };
+        // The share was the only difference between two of the three.
+        assert_eq!(
+            names(&["lanes.recordings.share=0.9"], &[]),
+            ["whole recordings", "lanes.recordings.share=0.9, long_form.slice_windows=1"]
+        );
+        assert_eq!(
+            names(&["long_form.slice_windows=2"], &[]),
+            [
+                "long_form.slice_windows=2",
+                "lanes.recordings.share=0.5, long_form.slice_windows=2",
+                "lanes.recordings.share=0.7, long_form.slice_windows=2",
+            ]
+        );
+        assert_eq!(
+            names(&[], &["lanes.recordings.share=0.5,0.9"]),
+            [
+                "whole recordings, lanes.recordings.share=0.5",
+                "slices, share 0.5, lanes.recordings.share=0.5",
+                "whole recordings, lanes.recordings.share=0.9",
+                "lanes.recordings.share=0.9, long_form.slice_windows=1",
+            ]
+        );
+        // Neither a value that is its own already nor one that it says nothing of makes a name untrue.
+        assert_eq!(names(&["depth=1"], &[]), names(&[], &[]));
+        let load = mixed(&["long_form.slice_windows=whole"], &[]).unwrap();
+        assert_eq!((load.settings[0].name.as_str(), load.settings[0].slice_windows), ("whole recordings", None));
+        let shares: Vec<f64> =
+            mixed(&[], &["lanes.recordings.share=0.3"]).unwrap().settings.iter().map(|s| s.recordings_share).collect();
+        assert_eq!(shares, [0.3, 0.3]);
     }
 
     #[test]

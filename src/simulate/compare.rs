@@ -21,13 +21,15 @@ pub struct RecordedLane {
     pub served: u64,
     pub queue: Waits,
     pub done: Waits,
-    /// The simulated waits of the first run less the recorded ones, as a part of the recorded ones.
+    /// How far the waits of the first run are from the recorded ones.
     pub error: Deviation,
 }
 
-/// Relative errors; absent where a recorded wait was nothing, or either is unknown.
+/// Simulated less recorded, as a part of what was recorded; absent where that is nothing, or either is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Deviation {
+    /// As a part of the recorded time to the answer, as `done_p50`. A queue may be next to nothing, and a part of that says
+    /// nothing: none instead of two milliseconds is all of the queue, and nobody's answer came sooner.
     pub queue_p50: Option<f64>,
     pub done_p50: Option<f64>,
     pub done_p95: Option<f64>,
@@ -40,10 +42,10 @@ impl Compared {
             let simulated = run.and_then(|run| run.lane(*lane)).map(|lane| &lane.requests);
             let RecordedWaits { requests, served, queue, done } = *recorded;
             let error = simulated.map_or(Deviation::default(), |simulated| Deviation {
-                queue_p50: relative(simulated.queue.p50_ms, queue.p50_ms),
-                done_p50: relative(simulated.done.p50_ms, done.p50_ms),
-                done_p95: relative(simulated.done.p95_ms, done.p95_ms),
-                done_max: relative(simulated.done.max_ms, done.max_ms),
+                queue_p50: off(simulated.queue.p50_ms, queue.p50_ms, done.p50_ms),
+                done_p50: off(simulated.done.p50_ms, done.p50_ms, done.p50_ms),
+                done_p95: off(simulated.done.p95_ms, done.p95_ms, done.p95_ms),
+                done_max: off(simulated.done.max_ms, done.max_ms, done.max_ms),
             });
             RecordedLane { lane: *lane, requests, served, queue, done, error }
         };
@@ -51,7 +53,6 @@ impl Compared {
     }
 }
 
-fn relative(simulated: Option<f64>, recorded: Option<f64>) -> Option<f64> {
-    let (simulated, recorded) = (simulated?, recorded.filter(|ms| *ms > 0.0)?);
-    Some((simulated - recorded) / recorded)
+fn off(simulated: Option<f64>, recorded: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    Some((simulated? - recorded?) / whole.filter(|ms| *ms > 0.0)?)
 }

@@ -2,6 +2,7 @@
 
 use super::service::Line;
 use crate::control::{Lane, Op};
+use crate::engine::scheduler::fit::{self, Candidate};
 use serde::Serialize;
 
 /// A batch that was measured.
@@ -36,22 +37,15 @@ impl Fit {
     /// Akaike's criterion (a number that explains nothing is left out), and none is ever negative: a load unlike the
     /// measured one must not run backwards. `None` without batches.
     pub fn of(op: Op, lane: Lane, batches: &[Measured]) -> Option<Fit> {
-        let mut best: Option<(f64, Line)> = None;
-        for columns in 1..8u8 {
-            let numbers = columns.count_ones() as usize;
-            if numbers > 1 && batches.len() < numbers * BATCHES_PER_NUMBER {
-                continue;
-            }
-            let Some(line) = least_squares(batches, columns) else { continue };
-            let n = batches.len() as f64;
-            let squares: f64 = batches.iter().map(|b| (time(&line, b) - b.run_us).powi(2)).sum();
-            // A perfect fit has no logarithm: a tenth of a microsecond is perfect.
-            let score = n * (squares / n).max(0.01).ln() + 2.0 * numbers as f64;
-            if best.is_none_or(|(least, _)| score < least) {
-                best = Some((score, line));
-            }
-        }
-        let (_, line) = best?;
+        let n = batches.len() as f64;
+        let weighed = |b: &Measured| fit::Measured { items: b.items, cost: b.cost, took_us: b.run_us, weight: 1.0 };
+        let weighed: Vec<fit::Measured> = batches.iter().map(weighed).collect();
+        // A perfect fit has no logarithm: a tenth of a microsecond is perfect.
+        let score = |c: &Candidate| n * (c.squares / n).max(0.01).ln() + 2.0 * c.parts as f64;
+        let enough = |c: &Candidate| c.parts == 1 || batches.len() >= c.parts * BATCHES_PER_NUMBER;
+        let best = fit::candidates(&weighed, 0.0).filter(enough).min_by(|a, b| score(a).total_cmp(&score(b)))?;
+        let [overhead, per_item, per_cost] = best.line;
+        let line = Line { overhead, per_item, per_cost };
         Some(Fit {
             op,
             lane,
@@ -74,60 +68,6 @@ fn median_error(line: &Line, batches: &[Measured]) -> f64 {
     let mut errors: Vec<f64> = batches.iter().map(error).collect();
     errors.sort_unstable_by(f64::total_cmp);
     errors.get(errors.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// Solves for the columns in the set (bit 0 overhead, bit 1 items, bit 2 cost); `None` when they cannot be told apart or
-/// one comes out negative.
-fn least_squares(batches: &[Measured], columns: u8) -> Option<Line> {
-    let row = |b: &Measured| [1.0, b.items as f64, b.cost as f64];
-    let used: Vec<usize> = (0..3).filter(|c| columns & (1 << c) != 0).collect();
-    // Columns of like size, or the elimination below loses the small one's digits.
-    let scale: Vec<f64> = used
-        .iter()
-        .map(|c| batches.iter().map(|b| row(b)[*c].abs()).fold(0.0, f64::max).max(f64::MIN_POSITIVE))
-        .collect();
-    let k = used.len();
-    let mut matrix = vec![vec![0.0; k + 1]; k];
-    for batch in batches {
-        let x: Vec<f64> = used.iter().zip(&scale).map(|(c, scale)| row(batch)[*c] / scale).collect();
-        for i in 0..k {
-            for j in 0..k {
-                matrix[i][j] += x[i] * x[j];
-            }
-            matrix[i][k] += x[i] * batch.run_us;
-        }
-    }
-    let solved = eliminate(matrix)?;
-    let mut numbers = [0.0; 3];
-    for ((column, scale), value) in used.iter().zip(&scale).zip(solved) {
-        numbers[*column] = value / scale;
-    }
-    let sound = numbers.iter().all(|number| number.is_finite() && *number >= 0.0);
-    sound.then_some(Line { overhead: numbers[0], per_item: numbers[1], per_cost: numbers[2] })
-}
-
-/// Gauss with pivoting; `None` when the rows depend on each other.
-fn eliminate(mut m: Vec<Vec<f64>>) -> Option<Vec<f64>> {
-    let k = m.len();
-    for i in 0..k {
-        let pivot = (i..k).max_by(|a, b| m[*a][i].abs().total_cmp(&m[*b][i].abs()))?;
-        m.swap(i, pivot);
-        if m[i][i].abs() < 1e-9 * m[i].iter().take(k).fold(1.0, |max: f64, x| max.max(x.abs())) {
-            return None;
-        }
-        let (above, below) = m.split_at_mut(i + 1);
-        let pivot = &above[i];
-        for row in below {
-            let factor = row[i] / pivot[i];
-            row.iter_mut().zip(pivot).for_each(|(value, pivot)| *value -= factor * pivot);
-        }
-    }
-    let mut solved = vec![0.0; k];
-    for i in (0..k).rev() {
-        let known: f64 = (i + 1..k).map(|j| m[i][j] * solved[j]).sum();
-        solved[i] = (m[i][k] - known) / m[i][i];
-    }
-    Some(solved)
 }
 
 #[cfg(test)]

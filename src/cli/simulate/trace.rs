@@ -21,32 +21,31 @@ pub fn replay(path: &Path, args: &SimulateArgs, out: &Out) -> CliResult<Report> 
     let settings = |overrides: &WorkloadOverrides| workload_of_values(&name, &values, overrides);
     let recorded = settings(&WorkloadOverrides::default())?.value;
     let mut runs = settings_of(&recorded)?;
-    runs.iter_mut().for_each(|run| run.name = AS_RECORDED.to_string());
     let overrides = args.overrides();
+    let (engine, set): (Vec<String>, Vec<String>) =
+        overrides.set.iter().cloned().partition(|set| set.starts_with("service."));
     let mut trace = trace;
-    if overrides.set.iter().any(|set| set.starts_with("service.")) {
+    if !engine.is_empty() {
         let mut named = values.clone();
         named.retain(|(key, _)| !key.starts_with("service."));
         let load = workload_of_values(&name, &named, &overrides)?.value;
         trace.service = Service::of_lanes(&load.clips, &load.recordings);
     }
-    if overrides != WorkloadOverrides::default() {
-        let tried = settings_of(&settings(&overrides)?.value)?;
-        runs.extend(tried.into_iter().map(|run| named(run, &overrides)));
+    // Another engine is that of every run; other settings are tried beside the recorded ones.
+    let label = |of: &str, more: &[String]| [&[of.to_string()], more].concat().join(", ");
+    runs.iter_mut().for_each(|run| run.name = label(AS_RECORDED, &engine));
+    if !set.is_empty() || !overrides.vary.is_empty() {
+        for mut run in settings_of(&settings(&overrides)?.value)? {
+            let varied = if overrides.vary.is_empty() { Vec::new() } else { vec![run.name] };
+            run.name = [varied, set.clone(), engine.clone()].concat().join(", ");
+            runs.push(run);
+        }
     }
     Ok(simulate::replay(&trace, &runs))
 }
 
 pub fn settings_of(load: &Workload) -> CliResult<Vec<Settings>> {
     Ok(load.settings.iter().map(Settings::of).collect::<Result<Vec<Settings>, SettingsFault>>()?)
-}
-
-/// A setting that is not varied is called after what was set.
-fn named(mut run: Settings, overrides: &WorkloadOverrides) -> Settings {
-    if overrides.vary.is_empty() {
-        run.name = overrides.set.join(", ");
-    }
-    run
 }
 
 fn read(path: &Path, model: Option<&str>, out: &Out) -> CliResult<Trace> {

@@ -7,13 +7,15 @@
 //! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, [`budget`] where the cost cap comes
 //! from, [`controller`] what adapts it, [`rules`] how the lanes share the engine, `pending` the indexed queue in its `slab`, `due` when a
 //! batch is due, `turns` whose turn it is, `share` engine time per lane, `plan` what is next, [`former`] the whole,
-//! [`rounds`] which of a model's formers gives the next batch, `explain` why an item waits.
+//! [`rounds`] which of a model's formers gives the next batch, `explain` why an item waits, [`fit`] and [`service`] how
+//! long a batch takes, [`forecast`](mod@forecast) when an item will start.
 
 pub mod budget;
 pub mod caps;
 pub mod controller;
 mod due;
 mod explain;
+pub mod fit;
 pub mod forecast;
 pub mod former;
 pub mod item;

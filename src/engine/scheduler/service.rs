@@ -5,6 +5,7 @@
 //! batches, newer ones weighing more, with no part below zero (a batch never gets quicker by growing).
 
 use super::Micros;
+use super::fit::{Candidate, Measured, candidates};
 use std::collections::VecDeque;
 
 /// Batches that the fit is made of.
@@ -62,81 +63,24 @@ impl ServiceFit {
         self.measured.len()
     }
 
-    /// Weighted least squares without negative parts: with three parts every subset of them can be tried.
+    /// Newer batches weigh more. Among lines that are as good the one of fewer parts stays: it comes first, or explains as
+    /// much.
     fn solve(&self) -> Service {
         let newest = self.measured.len();
-        let mean_cost = self.measured.iter().map(|m| m.1 as f64).sum::<f64>() / newest.max(1) as f64;
-        let mean_items = self.measured.iter().map(|m| m.0 as f64).sum::<f64>() / newest.max(1) as f64;
-        // Each part is measured in mean batches, so that none is favoured by its unit.
-        let (item_scale, cost_scale) = (mean_items.max(1.0), mean_cost.max(1.0));
-        let rows: Vec<(f64, [f64; 3], f64)> = self
-            .measured
-            .iter()
-            .enumerate()
-            .map(|(i, (items, cost, took))| {
-                let weight = FADE.powi((newest - 1 - i) as i32);
-                (weight, [1.0, *items as f64 / item_scale, *cost as f64 / cost_scale], took.0 as f64)
-            })
-            .collect();
-        let mut best: Option<(f64, [f64; 3])> = None;
-        for subset in 1u8..8 {
-            let Some(parts) = fit(&rows, subset) else { continue };
-            if parts.iter().any(|part| *part < 0.0 || !part.is_finite()) {
-                continue;
-            }
-            let error = |row: &(f64, [f64; 3], f64)| row.0 * (row.2 - dot(&row.1, &parts)).powi(2);
-            let error: f64 = rows.iter().map(error).sum();
-            // Among fits that are as good the one of fewer parts stays: it was tried first or explains as much.
-            if best.as_ref().is_none_or(|(least, _)| error < *least * 0.999) {
-                best = Some((error, parts));
+        let weigh = |(i, (items, cost, took)): (usize, &(usize, u64, Micros))| {
+            let weight = FADE.powi((newest - 1 - i) as i32);
+            Measured { items: *items, cost: *cost, took_us: took.0 as f64, weight }
+        };
+        let batches: Vec<Measured> = self.measured.iter().enumerate().map(weigh).collect();
+        let mut best: Option<Candidate> = None;
+        for candidate in candidates(&batches, RIDGE) {
+            if best.is_none_or(|best| candidate.squares < best.squares * 0.999) {
+                best = Some(candidate);
             }
         }
-        let [base, item, cost] = best.map_or([0.0; 3], |(_, parts)| parts);
-        Service { base_us: base, item_us: item / item_scale, cost_us: cost / cost_scale }
+        let [base_us, item_us, cost_us] = best.map_or([0.0; 3], |best| best.line);
+        Service { base_us, item_us, cost_us }
     }
-}
-
-fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// Least squares over the parts in `subset` (a bit each); the others are zero.
-fn fit(rows: &[(f64, [f64; 3], f64)], subset: u8) -> Option<[f64; 3]> {
-    let used: Vec<usize> = (0..3).filter(|part| subset & (1 << part) != 0).collect();
-    let n = used.len();
-    let total: f64 = rows.iter().map(|row| row.0).sum();
-    // Normal equations with a slight pull to zero: parts that the measurements cannot tell apart share evenly.
-    let mut matrix = [[0.0f64; 4]; 3];
-    for (weight, x, y) in rows {
-        for (i, &a) in used.iter().enumerate() {
-            for (j, &b) in used.iter().enumerate() {
-                matrix[i][j] += weight * x[a] * x[b];
-            }
-            matrix[i][3] += weight * x[a] * y;
-        }
-    }
-    for (i, row) in matrix.iter_mut().enumerate().take(n) {
-        row[i] += RIDGE * total;
-    }
-    for i in 0..n {
-        let pivot = (i..n).max_by(|a, b| matrix[*a][i].abs().total_cmp(&matrix[*b][i].abs()))?;
-        matrix.swap(i, pivot);
-        if matrix[i][i].abs() < f64::EPSILON {
-            return None;
-        }
-        for j in 0..n {
-            if j != i {
-                let factor = matrix[j][i] / matrix[i][i];
-                let row = matrix[i];
-                matrix[j].iter_mut().zip(row).for_each(|(value, above)| *value -= factor * above);
-            }
-        }
-    }
-    let mut parts = [0.0; 3];
-    for (i, &part) in used.iter().enumerate() {
-        parts[part] = matrix[i][3] / matrix[i][i];
-    }
-    Some(parts)
 }
 
 #[cfg(test)]

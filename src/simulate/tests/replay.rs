@@ -97,6 +97,26 @@ fn another_setting_and_another_engine_can_be_asked_about() {
 }
 
 #[test]
+fn a_queue_that_is_next_to_nothing_is_no_great_error() {
+    let mut document = document();
+    // Each alone, long after the other: the engine takes 3 ms to see that its slot is free, and the replay takes none.
+    document.arrivals = [0.0, 5.0, 10.0].map(|at| arrival(at, 0.003, 2.0)).into();
+    let error = |document: &Arrivals| {
+        let trace = Trace::of(document, None).expect("a sound document");
+        replay(&trace, &[settings(&[])]).recorded.expect("a replay compares").lanes[0].error
+    };
+    let near = |got: Option<f64>, wanted: f64| assert!(got.is_some_and(|got| (got - wanted).abs() < 1e-4), "{got:?}");
+    near(error(&document).queue_p50, -0.003 / 2.003);
+    near(error(&document).done_p50, -0.003 / 2.003);
+    // Half of the time to the answer was queue, and the replay has none of it.
+    document.arrivals = [0.0, 5.0, 10.0].map(|at| arrival(at, 2.0, 2.0)).into();
+    near(error(&document).queue_p50, -0.5);
+    // No time to the answer: nothing to compare with.
+    document.arrivals = [0.0, 5.0, 10.0].map(|at| arrival(at, 0.0, 0.0)).into();
+    assert_eq!((error(&document).queue_p50, error(&document).done_p50), (None, None));
+}
+
+#[test]
 fn who_went_away_goes_away_again_and_who_still_waits_counts() {
     let mut document = document();
     document.arrivals[0].outcome = Some(Outcome::Cancelled);
