@@ -255,9 +255,59 @@ fn nouns_show_the_snapshot_in_every_format() {
     let requests = json(&home.run(&["requests", "-o", "json"]));
     assert_eq!(requests["shown"][0]["wait"]["code"], "window_open");
     let table = stdout(&home.run(&["requests"]));
-    assert!(table.contains("queued #1") && table.contains("the batch window is still open"), "{table}");
-    let none = stdout(&home.run(&["requests", "-m", "other"]));
-    assert_eq!(none, "no requests\n");
+    assert!(table.contains("queued #1") && table.contains("window_open"), "{table}");
+    let table = stdout(&home.run(&["requests", "-o", "wide"]));
+    assert!(table.contains("the batch window is still open") && table.contains("3.00 s"), "{table}");
+}
+
+#[test]
+fn a_model_that_is_not_served_is_refused_with_the_nearest_name() {
+    let home = Home::new();
+    home.stand_in("one", "200 OK", busy());
+    for noun in ["lanes", "turns", "caps", "requests", "speculation"] {
+        let refused = home.run(&[noun, "-m", "whisper-tiny"]).code(5);
+        assert!(stderr(&refused).contains("no model `whisper-tiny`"), "{noun}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains("did you mean `whisper-tiny-en`?"), "{noun}: {}", stderr(&refused));
+        assert_eq!(stdout(&refused), "");
+        let refused = home.run(&[noun, "-m", "nosuch", "-o", "json"]).code(5);
+        assert!(stderr(&refused).contains("its models are whisper-tiny-en, "), "{noun}: {}", stderr(&refused));
+        home.run(&[noun, "-m", "whisper-tiny-en"]).code(0);
+    }
+    let one = json(&home.run(&["requests", "-m", "whisper-tiny-en", "-o", "json"]));
+    let shown = one["shown"].as_array().unwrap();
+    assert!(!shown.is_empty() && shown.iter().all(|r| r["model"] == "whisper-tiny-en"));
+}
+
+#[test]
+fn tables_of_a_busy_engine_fit_into_eighty_columns_and_costs_have_units() {
+    let home = Home::new();
+    home.stand_in("one", "200 OK", busy());
+    for noun in ["lanes", "models", "requests", "turns", "caps"] {
+        let table = stdout(&home.run(&[noun]).code(0));
+        let widest = table.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 80, "{noun}: {widest} columns\n{table}");
+        let wide = stdout(&home.run(&[noun, "-o", "wide"]).code(0));
+        let heads = |text: &str| text.lines().next().unwrap().split("  ").filter(|h| !h.is_empty()).count();
+        assert!(heads(&table) < heads(&wide), "{noun}: -o wide has more");
+    }
+    // The table of models; the lines about host and devices are sentences.
+    let status = stdout(&home.run(&["status"]).code(0));
+    let table = status.lines().skip_while(|line| !line.starts_with("MODEL"));
+    assert!(table.clone().count() > 1 && table.clone().all(|line| line.chars().count() <= 80), "{status}");
+    let requests = stdout(&home.run(&["requests", "-o", "wide"]).code(0));
+    assert!(requests.contains(" tok ") && requests.contains("generate"), "{requests}");
+    let lanes = stdout(&home.run(&["lanes"]).code(0));
+    assert!(lanes.contains(" tok ") && lanes.lines().any(|line| line.contains("recordings")), "{lanes}");
+}
+
+#[test]
+fn top_has_no_data_format_and_says_what_has() {
+    let refused = Home::new().run(&["top", "-o", "json"]).code(2);
+    assert!(stderr(&refused).contains("status --watch -o ndjson"), "{}", stderr(&refused));
+}
+
+fn busy() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/snapshots/busy.json")).unwrap()
 }
 
 #[test]
@@ -274,8 +324,7 @@ fn colour_is_for_terminals_and_for_those_who_ask() {
 #[test]
 fn a_busy_engine_says_whose_turn_it_is_and_why_somebody_waits() {
     let home = Home::new();
-    let busy = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/snapshots/busy.json"));
-    home.stand_in("one", "200 OK", busy.unwrap());
+    home.stand_in("one", "200 OK", busy());
     let turns = stdout(&home.run(&["turns", "-o", "wide"]).code(0));
     assert!(turns.contains("clips 41") && turns.contains("1 window") && turns.contains("50%"), "{turns}");
     assert!(turns.contains("OWED") && turns.contains("2 turns"), "{turns}");
@@ -413,6 +462,88 @@ fn profiles_are_listed_shown_and_checked() {
     assert!(stderr(&refused).contains("limits.stall_s"), "{}", stderr(&refused));
     let schema = json(&home.run(&["profile", "schema"]).code(0));
     assert!(schema["properties"]["models"].is_object());
+}
+
+#[test]
+fn a_check_of_a_profile_looks_for_the_files_that_it_names() {
+    let home = Home::new();
+    let check = |name: &str, content: &str| {
+        let path = home.file(name, content);
+        home.run(&["profile", "check", path.to_str().unwrap()])
+    };
+    let box_of = |more: &str| format!("name: b\nmodels: [minilm-l6]\n{more}");
+    let refused = check("keys.yaml", &box_of("keys: {file: keys.txt}\n")).code(5);
+    let said = stderr(&refused);
+    assert!(
+        said.contains("keys.yaml:3:14: keys.file: cannot read") && said.contains("keys.txt: No such file"),
+        "{said}"
+    );
+    home.file("keys.txt", "me serve short\n");
+    let said = stderr(&check("keys.yaml", &box_of("keys: {file: keys.txt}\n")).code(5));
+    assert!(said.contains("keys.file: ") && said.contains("keys.txt line 1: ") && !said.contains("short\n"), "{said}");
+    home.file("keys.txt", "me serve,read 0123456789abcdef0123456789abcdef\n");
+    check("keys.yaml", &box_of("keys: {file: keys.txt}\n")).code(0);
+
+    let model = |sources: &str| {
+        format!("extends: smollm2-135m\nid: own\nfiles:\n  weights:\n    sources: [{sources}]\n    sha256: unpinned\n")
+    };
+    let said = stderr(&check("own.yaml", &model("\"file:gone.gguf\"")).code(5));
+    assert!(said.contains("own.yaml:5:") && said.contains("files.weights.sources: cannot read"), "{said}");
+    assert!(said.contains("gone.gguf: No such file"), "{said}");
+    let boxed = check("box.yaml", "name: b\nmodels: [own.yaml]\n").code(5);
+    assert!(stderr(&boxed).contains("models.own.files.weights.sources: cannot read"), "{}", stderr(&boxed));
+    let warned = check("own.yaml", &model("\"file:gone.gguf\", \"hf:a/b/c.gguf@main\"")).code(0);
+    assert!(stderr(&warned).contains("gone.gguf") && stderr(&warned).contains("another source"), "{}", stderr(&warned));
+    home.file("gone.gguf", "it is here");
+    assert!(!stderr(&check("own.yaml", &model("\"file:gone.gguf\"")).code(0)).contains("gone"));
+    std::fs::create_dir(home.0.join("folder")).unwrap();
+    assert!(stderr(&check("own.yaml", &model("\"file:folder\"")).code(5)).contains("it is not a file"));
+}
+
+#[test]
+fn the_runs_of_a_replay_are_named_after_what_they_try() {
+    let home = Home::new();
+    let (mut arrivals, mut batches) = (Vec::new(), Vec::new());
+    for n in 0..8 {
+        let (at, items) = (n as f64 * 1_000.0, 1 + n % 3);
+        arrivals.push(serde_json::json!({
+            "at_ms": at, "model": "m", "op": "transcribe", "lane": "clips", "cost": 5_000, "outcome": "served",
+            "queue_ms": 1.0, "run_ms": 100.0
+        }));
+        batches.push(serde_json::json!({
+            "ended_ms": at + 100.0, "model": "m", "op": "transcribe", "lane": "clips", "items": items,
+            "cost": 5_000 * items, "run_ms": 40.0 + 60.0 * items as f64
+        }));
+    }
+    let document = serde_json::json!({
+        "schema": "lanekeeper.arrivals/1", "node": "n", "version": "0", "at_ms": 0, "span_ms": 10_000.0, "complete": true,
+        "queues": [{ "model": "m", "op": "transcribe", "caps": {
+            "max_batch_cost_effective": 16384, "max_batch_cost": 16384, "max_batch_cost_source": "default",
+            "max_batch_requests": 12, "wait_ms": 0.0, "coalesce_ms": 0.0, "depth": 1, "max_queue": 256
+        } }],
+        "arrivals": arrivals, "batches": batches
+    });
+    let trace = home.file("a.json", document.to_string());
+    let names = |more: &[&str]| -> Vec<String> {
+        let done = home.run(&[&["simulate", "--trace", trace.to_str().unwrap(), "-o", "json"], more].concat()).code(0);
+        json(&done)["runs"].as_array().unwrap().iter().map(|r| r["settings"]["name"].as_str().unwrap().into()).collect()
+    };
+    assert_eq!(names(&[]), ["as recorded"]);
+    assert_eq!(names(&["--set", "depth=2", "--set", "wait_ms=5"]), ["as recorded", "depth=2, wait_ms=5"]);
+    assert_eq!(
+        names(&["--set", "depth=2", "--vary", "max_batch_requests=1,4"]),
+        ["as recorded", "max_batch_requests=1, depth=2", "max_batch_requests=4, depth=2"]
+    );
+    // Another engine is that of every run, the first one too; alone it is nothing to try beside it.
+    assert_eq!(names(&["--set", "service.clips.rate=50"]), ["as recorded, service.clips.rate=50"]);
+    assert_eq!(
+        names(&["--set", "service.clips.rate=50", "--set", "depth=2"]),
+        ["as recorded, service.clips.rate=50", "depth=2, service.clips.rate=50"]
+    );
+    // A value that a setting names itself is not shown under its old name.
+    let set = home.run(&["simulate", "--set", "long_form.slice_windows=4", "--duration", "1m", "-o", "json"]).code(0);
+    let first = &json(&set)["runs"][0]["settings"];
+    assert_eq!((&first["name"], &first["slice_windows"]), (&"long_form.slice_windows=4".into(), &4.into()));
 }
 
 #[test]

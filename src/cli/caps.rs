@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::error::CliResult;
-use super::noun::{WatchArgs, show};
+use super::noun::{ModelArgs, WatchArgs, show_of};
 use super::print::text::{figure, known, millis};
 use super::print::{Cell, Column, Table, TableStyle, Tone};
 use crate::control::Op;
@@ -17,9 +17,8 @@ use std::io::{self, Write};
 /// and window within their range; every move has its cause.
 #[derive(Debug, Args)]
 pub struct CapsArgs {
-    /// Show only this model.
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
+    #[command(flatten)]
+    of: ModelArgs,
     #[command(flatten)]
     watch: WatchArgs,
 }
@@ -33,9 +32,9 @@ struct NamedCaps {
 }
 
 pub fn run(context: &Context, args: &CapsArgs) -> CliResult {
-    let wanted = |id: &str| args.model.as_deref().is_none_or(|m| m == id);
     let section = |s: &Snapshot| -> Vec<NamedCaps> {
-        let queues = s.models.iter().filter(|m| wanted(&m.id)).flat_map(|m| m.queues.iter().map(|q| (m.id.clone(), q)));
+        let queues =
+            s.models.iter().filter(|m| args.of.wants(&m.id)).flat_map(|m| m.queues.iter().map(|q| (m.id.clone(), q)));
         let named = |(model, q): (String, &crate::control::snapshot::Queue)| NamedCaps {
             model,
             op: q.op,
@@ -44,7 +43,7 @@ pub fn run(context: &Context, args: &CapsArgs) -> CliResult {
         };
         queues.map(named).collect()
     };
-    show(context, &args.watch, section, |s, out, style| write(&section(s), out, style))
+    show_of(context, &args.watch, &args.of, section, |s, out, style| write(&section(s), out, style))
 }
 
 fn write(all: &[NamedCaps], out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
@@ -55,15 +54,15 @@ fn write(all: &[NamedCaps], out: &mut dyn Write, style: TableStyle) -> io::Resul
         Column::left("MODEL"),
         Column::left("OP"),
         Column::right("EFFECTIVE"),
-        Column::right("CAP"),
-        Column::right("HARD"),
-        Column::right("FLOOR"),
-        Column::right("CEILING"),
+        Column::right("CAP").spare(1),
+        Column::right("HARD").spare(2),
+        Column::right("FLOOR").spare(3),
+        Column::right("CEILING").spare(4),
         Column::left("SOURCE"),
         Column::right("ITEMS"),
         Column::right("WAIT"),
         Column::right("COALESCE").wide(),
-        Column::right("DEPTH"),
+        Column::right("DEPTH").spare(5),
         Column::right("QUEUE").wide(),
         Column::left("CONTROLLER"),
         Column::right("TARGET").wide(),

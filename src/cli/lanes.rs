@@ -2,22 +2,25 @@
 
 use super::context::Context;
 use super::error::CliResult;
-use super::noun::{WatchArgs, show};
-use super::print::text::{known, millis};
+use super::noun::{ModelArgs, WatchArgs, show_of};
+use super::print::text::{cost, known, millis};
 use super::print::{Cell, Column, Table, Tone};
+use crate::control::Op;
 use crate::control::snapshot::{Generation, Queue, Snapshot};
 use clap::Args;
 use serde::Serialize;
 
 /// Show each model's lanes: what waits, what runs, and what would go next.
 ///
+/// A model whose requests all go through one lane shows its operation there; a language model shows the slots that run and
+/// its KV. COST is audio for speech and tokens for texts. A wide terminal shows more, `-o wide` all.
+///
 /// The data formats give `queues` (one per model and operation, with lanes, caps, running and recent batches) and
 /// `generation` (slots, sequences and KV of the language models).
 #[derive(Debug, Args)]
 pub struct LanesArgs {
-    /// Show only this model.
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
+    #[command(flatten)]
+    of: ModelArgs,
     #[command(flatten)]
     watch: WatchArgs,
 }
@@ -36,29 +39,28 @@ struct NamedQueue {
 }
 
 pub fn run(context: &Context, args: &LanesArgs) -> CliResult {
-    let wanted = |id: &str| args.model.as_deref().is_none_or(|m| m == id);
     let section = |s: &Snapshot| Lanes {
         queues: s
             .models
             .iter()
-            .filter(|m| wanted(&m.id))
+            .filter(|m| args.of.wants(&m.id))
             .flat_map(|m| m.queues.iter().map(|q| NamedQueue { model: m.id.clone(), queue: q.clone() }))
             .collect(),
-        generation: s.generation.iter().filter(|g| wanted(&g.model)).cloned().collect(),
+        generation: s.generation.iter().filter(|g| args.of.wants(&g.model)).cloned().collect(),
     };
-    show(context, &args.watch, section, |s, out, style| table(&section(s)).write(out, style))
+    show_of(context, &args.watch, &args.of, section, |s, out, style| table(&section(s)).write(out, style))
 }
 
-const COLUMNS: [Column; 18] = [
+const COLUMNS: [Column; 20] = [
     Column::left("MODEL"),
-    Column::left("OP"),
+    Column::left("OP").wide(),
     Column::left("LANE"),
     Column::right("PENDING"),
     Column::right("COST"),
     Column::right("OLDEST"),
-    Column::right("RUNNING"),
+    Column::right("RUN"),
     Column::right("ASIDE").wide(),
-    Column::right("SERVED"),
+    Column::right("SERVED").spare(1),
     Column::right("CANCELLED").wide(),
     Column::right("EXPIRED").wide(),
     Column::right("FAILED").wide(),
@@ -68,26 +70,28 @@ const COLUMNS: [Column; 18] = [
     Column::right("SHARE").wide(),
     Column::right("ESTIMATES OFF").wide(),
     Column::left("NEXT"),
+    Column::left("OF COST").spare(2),
+    Column::left("LANE BY").spare(3),
 ];
 
 fn table(lanes: &Lanes) -> Table {
     let mut table = Table::new(COLUMNS);
     for NamedQueue { model, queue } in &lanes.queues {
         for lane in &queue.lanes {
-            let next = match &queue.next {
-                Some(next) if next.lane == lane.lane => {
-                    let why = next.lane_why.as_deref().map(|why| format!(", {why}")).unwrap_or_default();
-                    format!("{} of cost {}: {}{why}", next.items, next.cost, next.why)
-                }
-                _ => String::new(),
+            let next = queue.next.as_ref().filter(|next| next.lane == lane.lane);
+            // Where all goes through one lane the operation says more than its name.
+            let name = if queue.lanes.len() > 1 { lane.lane.name() } else { queue.op.name() };
+            let (what, tone) = match next {
+                _ if lane.paused => ("paused".to_string(), Tone::Warn),
+                Some(next) => (format!("{}: {}", next.items, next.why), Tone::Plain),
+                None => (String::new(), Tone::Plain),
             };
-            let name = if lane.paused { format!("{} (paused)", lane.lane) } else { lane.lane.to_string() };
             table.row([
                 Cell::new(model).tone(Tone::Strong),
                 queue.op.into(),
-                Cell::new(name).tone(if lane.paused { Tone::Warn } else { Tone::Plain }),
+                name.into(),
                 lane.pending.into(),
-                lane.cost.into(),
+                cost(queue.op, lane.cost).into(),
                 known(lane.oldest_wait_ms, millis).into(),
                 lane.running.into(),
                 lane.put_aside.into(),
@@ -96,20 +100,22 @@ fn table(lanes: &Lanes) -> Table {
                 lane.expired.into(),
                 lane.failed.into(),
                 queue.counters.refused.into(),
-                queue.caps.max_batch_cost_effective.into(),
+                cost(queue.op, queue.caps.max_batch_cost_effective).into(),
                 queue.counters.batches.into(),
                 known(lane.share, |share| format!("{:.0}%", share * 100.0)).into(),
                 known(lane.estimate_error, |e| format!("{:.0}% ({})", e.median_ratio * 100.0, e.window)).into(),
-                Cell::new(next),
+                Cell::new(what).tone(tone),
+                next.map(|next| cost(queue.op, next.cost)).unwrap_or_default().into(),
+                next.and_then(|next| next.lane_why.clone()).unwrap_or_default().into(),
             ]);
         }
     }
     for g in &lanes.generation {
-        let rate = g.decode_tokens_per_s.map(|r| format!(", {r:.0} tokens/s")).unwrap_or_default();
+        let rate = g.decode_tokens_per_s.map(|r| format!("{r:.0} tok/s")).unwrap_or_default();
         table.row([
             Cell::new(&g.model).tone(Tone::Strong),
             "generate".into(),
-            "slots".into(),
+            "generate".into(),
             g.queued.into(),
             "-".into(),
             "-".into(),
@@ -120,11 +126,13 @@ fn table(lanes: &Lanes) -> Table {
             g.counters.expired.into(),
             g.counters.failed.into(),
             g.counters.refused.into(),
-            g.kv_capacity_tokens.into(),
+            cost(Op::Generate, g.kv_capacity_tokens).into(),
             g.iterations.into(),
             "-".into(),
             "-".into(),
-            Cell::new(format!("kv {}/{}{rate}", g.kv_used_tokens, g.kv_capacity_tokens)),
+            Cell::new(format!("kv {}/{}", g.kv_used_tokens, g.kv_capacity_tokens)),
+            rate.into(),
+            Cell::default(),
         ]);
     }
     table

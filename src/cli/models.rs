@@ -9,6 +9,8 @@ use crate::control::snapshot::{Counters, Latency, Model, ModelState, Snapshot};
 use clap::Args;
 
 /// List the served models: state, memory, what waits and how fast it goes.
+///
+/// A wide terminal shows more columns, `-o wide` all.
 #[derive(Debug, Args)]
 pub struct ModelsArgs {
     #[command(flatten)]
@@ -23,16 +25,16 @@ const COLUMNS: [Column; 13] = [
     Column::left("MODEL"),
     Column::left("FAMILY").wide(),
     Column::left("OPS"),
-    Column::left("STATE"),
-    Column::left("DEVICE"),
-    Column::right("WEIGHTS"),
+    Column::left("STATE").at_most(11),
+    Column::left("DEVICE").spare(3),
+    Column::right("WEIGHTS").spare(2),
     Column::right("KV").wide(),
     Column::right("PENDING"),
-    Column::right("RUNNING"),
+    Column::right("RUN"),
     Column::right("SERVED"),
     Column::right("FAILED").wide(),
     Column::right("P50"),
-    Column::right("P95"),
+    Column::right("P95").spare(1),
 ];
 
 /// One row per model.

@@ -1,10 +1,11 @@
 //! What all commands that show something share: once or `--watch`, for people or as data.
 
 use super::context::Context;
-use super::error::CliResult;
+use super::error::{CliError, CliResult};
 use super::print::TableStyle;
 use crate::client::{Feed, FeedState};
-use crate::control::Snapshot;
+use crate::control::{ExitCode, Snapshot};
+use crate::profile::nearest;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -19,6 +20,44 @@ pub struct WatchArgs {
     /// Time between snapshots with --watch (50ms to 5s).
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::duration::interval)]
     pub interval: Duration,
+}
+
+/// The option of commands that can show one model alone.
+#[derive(Debug, Clone, Args)]
+pub struct ModelArgs {
+    /// Show only this model.
+    #[arg(short, long, value_name = "MODEL")]
+    model: Option<String>,
+}
+
+impl ModelArgs {
+    pub fn wants(&self, id: &str) -> bool {
+        self.model.as_deref().is_none_or(|model| model == id)
+    }
+
+    /// Refuses a model that the engine does not have: an empty table would look as if it had nothing to do.
+    pub fn check(&self, s: &Snapshot) -> CliResult {
+        let Some(model) = self.model.as_deref().filter(|model| s.models.iter().all(|m| m.id != *model)) else {
+            return Ok(());
+        };
+        let known: Vec<&str> = s.models.iter().map(|m| m.id.as_str()).collect();
+        let refused = CliError::new(ExitCode::Refused, format!("`{}` has no model `{model}`", s.node));
+        Err(refused.hint(match nearest(model, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its models are {}", known.join(", ")),
+        }))
+    }
+}
+
+/// As [`try_show`], of one model or of all.
+pub fn show_of<T: Serialize>(
+    context: &Context,
+    watch: &WatchArgs,
+    of: &ModelArgs,
+    section: impl Fn(&Snapshot) -> T,
+    people: impl Fn(&Snapshot, &mut dyn Write, TableStyle) -> std::io::Result<()>,
+) -> CliResult {
+    try_show(context, watch, |s| of.check(s).map(|()| section(s)), people)
 }
 
 /// Shows a part of the snapshot: `section` picks the data, `people` writes the table.

@@ -4,10 +4,12 @@ use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::print::{Cell, Column, Table, Tone};
 use crate::control::ExitCode;
-use crate::profile::{self, Env, Origin, ProfileErrors, ProfileKind};
+use crate::engine::serve::Keys;
+use crate::profile::{self, Env, Origin, ProfileErrors, ProfileKind, Report};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 
 /// List, show and check profiles: what a box serves and how, and loads for the simulator.
 ///
@@ -35,6 +37,9 @@ enum ProfileCommand {
         changed: bool,
     },
     /// Check profiles; each fault is named with file, line and column.
+    ///
+    /// Key files are read, and files that a `file:` source names have to be there: an error where no other source has the
+    /// file, else a warning.
     Check {
         /// Box or model profiles or loads, by name or path.
         #[arg(required = true)]
@@ -145,7 +150,7 @@ fn check(context: &Context, references: &[String]) -> CliResult {
     let env = Env::from_process();
     let (mut reports, mut lines, mut bad) = (Vec::new(), Vec::new(), false);
     for reference in references {
-        match profile::check(reference, &env) {
+        match profile::check(reference, &env).and_then(with_files) {
             Ok(report) => {
                 lines.push(format!(
                     "{reference}: sound ({} profile `{}`, {} values set)",
@@ -173,4 +178,35 @@ fn check(context: &Context, references: &[String]) -> CliResult {
         lines.iter().try_for_each(|line| writeln!(out, "{}", super::print::text::neutral(line)))
     })?;
     if bad { Err(CliError::Silent(ExitCode::Refused)) } else { Ok(()) }
+}
+
+/// Looks for the files that a sound profile needs on this machine.
+fn with_files(mut report: Report) -> Result<Report, ProfileErrors> {
+    let mut errors = Vec::new();
+    for needed in &report.needs {
+        let problems: Vec<Option<String>> =
+            needed.choices.iter().map(|paths| paths.iter().find_map(|path| unusable(path))).collect();
+        let whole = problems.iter().any(Option::is_none);
+        let faults = problems.into_iter().flatten().map(|problem| needed.fault(problem));
+        if whole {
+            report.warnings.extend(faults.map(|fault| format!("{fault}; another source is tried")));
+        } else {
+            errors.extend(faults);
+        }
+        if needed.key == "keys.file" && whole {
+            let keys = needed.choices.iter().flatten().map(|path| Keys::load(Some(path), None));
+            errors.extend(keys.filter_map(Result::err).map(|fault| needed.fault(fault.message)));
+        }
+    }
+    if errors.is_empty() { Ok(report) } else { Err(ProfileErrors(errors)) }
+}
+
+/// Why the file at `path` cannot be used, if it cannot.
+fn unusable(path: &Path) -> Option<String> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => std::fs::File::open(path).err().map(|e| e.to_string()),
+        Ok(_) => Some("it is not a file".to_string()),
+        Err(e) => Some(e.to_string()),
+    }
+    .map(|why| format!("cannot read {}: {why}", path.display()))
 }

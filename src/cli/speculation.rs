@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::error::CliResult;
-use super::noun::{WatchArgs, show};
+use super::noun::{ModelArgs, WatchArgs, show_of};
 use super::print::text::known;
 use super::print::{Cell, Column, Table, TableStyle, Tone};
 use crate::control::Snapshot;
@@ -18,9 +18,8 @@ use std::io::Write;
 /// answers that were made with windows and computed again without.
 #[derive(Debug, Args)]
 pub struct SpeculationArgs {
-    /// Show only this model.
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
+    #[command(flatten)]
+    of: ModelArgs,
     #[command(flatten)]
     watch: WatchArgs,
 }
@@ -34,13 +33,12 @@ struct Named {
 
 pub fn run(context: &Context, args: &SpeculationArgs) -> CliResult {
     let section = |s: &Snapshot| -> Vec<Named> {
-        let wanted = |id: &str| args.model.as_deref().is_none_or(|m| m == id);
         let of = |g: &crate::control::snapshot::Generation| {
             Some(Named { model: g.model.clone(), view: g.speculation.clone()? })
         };
-        s.generation.iter().filter(|g| wanted(&g.model)).filter_map(of).collect()
+        s.generation.iter().filter(|g| args.of.wants(&g.model)).filter_map(of).collect()
     };
-    show(context, &args.watch, section, |s, out, style| people(&section(s), out, style))
+    show_of(context, &args.watch, &args.of, section, |s, out, style| people(&section(s), out, style))
 }
 
 const COLUMNS: [Column; 15] = [

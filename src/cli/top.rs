@@ -52,6 +52,10 @@ fn theme(text: &str) -> Result<ThemeName, String> {
 }
 
 pub fn run(context: &Context, args: &TopArgs) -> CliResult {
+    if context.out.is_data() {
+        return Err(CliError::usage("`top` is for people: it has no data format")
+            .hint("`lanekeeper status --watch -o ndjson` writes each snapshot as a line of JSON"));
+    }
     let client = context.client()?;
     let facts = Facts::from_process();
     let plain = args.plain || !facts.interactive;

@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::error::CliResult;
-use super::noun::{WatchArgs, show};
-use super::print::text::{counted, known, millis, neutral};
+use super::noun::{ModelArgs, WatchArgs, show_of};
+use super::print::text::{cost, counted, known, millis};
 use super::print::{Cell, Column, Table, TableStyle, Tone};
 use crate::control::Op;
 use crate::control::snapshot::{InflightBatch, LaneView, Next, Snapshot, Turn};
@@ -17,9 +17,8 @@ use std::io::{self, Write};
 /// is owed first, oldest first.
 #[derive(Debug, Args)]
 pub struct TurnsArgs {
-    /// Show only this model.
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
+    #[command(flatten)]
+    of: ModelArgs,
     #[command(flatten)]
     watch: WatchArgs,
 }
@@ -38,7 +37,6 @@ struct Turns {
 }
 
 pub fn run(context: &Context, args: &TurnsArgs) -> CliResult {
-    let wanted = |id: &str| args.model.as_deref().is_none_or(|m| m == id);
     let section = |s: &Snapshot| -> Vec<Turns> {
         let of = |model: &crate::control::snapshot::Model| {
             let id = model.id.clone();
@@ -55,9 +53,9 @@ pub fn run(context: &Context, args: &TurnsArgs) -> CliResult {
             });
             turns.collect::<Vec<_>>()
         };
-        s.models.iter().filter(|m| wanted(&m.id)).flat_map(of).collect()
+        s.models.iter().filter(|m| args.of.wants(&m.id)).flat_map(of).collect()
     };
-    show(context, &args.watch, section, |s, out, style| write(&section(s), out, style))
+    show_of(context, &args.watch, &args.of, section, |s, out, style| write(&section(s), out, style))
 }
 
 fn write(all: &[Turns], out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
@@ -69,10 +67,11 @@ fn write(all: &[Turns], out: &mut dyn Write, style: TableStyle) -> io::Result<()
         Column::left("TURN"),
         Column::right("BEGAN"),
         Column::right("LEFT"),
-        Column::right("SERVED"),
-        Column::right("LIMIT"),
+        Column::right("SERVED").spare(2),
+        Column::right("LIMIT").spare(3),
         Column::right("OWED"),
         Column::left("NEXT"),
+        Column::left("LANE BY").spare(1),
         Column::left("SLICES").wide(),
         Column::right("SHARE").wide(),
         Column::right("CLIPS RAN").wide(),
@@ -86,10 +85,11 @@ fn write(all: &[Turns], out: &mut dyn Write, style: TableStyle) -> io::Result<()
             Cell::new(turn.map_or("none".to_string(), |turn| format!("{} {}", turn.kind, turn.number))),
             known(turn.and_then(|turn| turn.began_ago_ms), millis).into(),
             known(turn, |turn| turn.members_left.to_string()).into(),
-            known(turn, |turn| turn.served_cost.to_string()).into(),
-            known(turn.and_then(|turn| turn.limit), |limit| limit.to_string()).into(),
+            known(turn, |turn| cost(t.op, turn.served_cost)).into(),
+            known(turn.and_then(|turn| turn.limit), |limit| cost(t.op, limit)).into(),
             known(turn, |turn| turn.owed_total.to_string()).into(),
             Cell::new(t.next.as_ref().map_or("nothing is pending".to_string(), next)),
+            t.next.as_ref().and_then(|next| next.lane_why.clone()).unwrap_or_default().into(),
             known(t.slice_windows, |n| counted(n, "window", "windows")).into(),
             known(t.recordings_share, |share| format!("{:.0}%", share * 100.0)).into(),
             ran(0).into(),
@@ -111,7 +111,7 @@ fn write(all: &[Turns], out: &mut dyn Write, style: TableStyle) -> io::Result<()
         table.row([
             Cell::new(&owed.request),
             Cell::new(&t.model),
-            owed.cost.into(),
+            cost(t.op, owed.cost).into(),
             millis(owed.waited_ms).into(),
             known(owed.turns_left, |n| counted(n, "turn", "turns")).into(),
         ]);
@@ -124,8 +124,6 @@ fn write(all: &[Turns], out: &mut dyn Write, style: TableStyle) -> io::Result<()
 }
 
 /// What would be extracted now, in words.
-pub(super) fn next(next: &Next) -> String {
-    let lane_why = next.lane_why.as_deref().map(|why| format!(", {}", why.replace('_', " "))).unwrap_or_default();
-    let text = format!("{} of {}: {}{lane_why}", next.items, next.lane, next.why.replace('_', " "));
-    neutral(&text).into_owned()
+fn next(next: &Next) -> String {
+    format!("{} {}: {}", next.items, next.lane, next.why.replace('_', " "))
 }

@@ -6,7 +6,7 @@ use super::noun::{WatchArgs, try_show};
 use super::print::text::{counted, known, millis, neutral};
 use super::print::{TableStyle, Tone};
 use crate::control::snapshot::{EstimateError, Outcome, Request, RequestState, Snapshot};
-use crate::control::{ExitCode, WaitCode};
+use crate::control::{ExitCode, Lane, WaitCode};
 use clap::Args;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -67,7 +67,7 @@ impl Why {
         };
         let queue =
             s.models.iter().find(|m| m.id == request.model).and_then(|m| m.queues.iter().find(|q| q.op == request.op));
-        let lane = queue.and_then(|q| q.lanes.iter().find(|l| l.lane == request.lane));
+        let lane = queue.and_then(|q| q.lanes.iter().find(|l| Some(l.lane) == request.lane));
         let reason = request.wait.as_ref().map(|wait| Reason {
             code: wait.code,
             sentence: wait.code.sentence(),
@@ -95,7 +95,8 @@ impl Why {
         let of = known(self.lane_pending.filter(|n| *n > 0), |n| format!(" of {n}"));
         let of = if of == "-" { String::new() } else { of };
         let place = known(r.position, |p| format!("{p}{of}"));
-        line("place", format!("{place} in the {} of {} ({})", r.lane, r.model, r.op))?;
+        let queue = r.lane.map_or("queue", Lane::name);
+        line("place", format!("{place} in the {queue} of {} ({})", r.model, r.op))?;
         line(
             "bound",
             match wait.turns_left {

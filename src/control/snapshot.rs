@@ -442,7 +442,9 @@ pub struct Request {
     pub id: String,
     pub model: String,
     pub op: Op,
-    pub lane: Lane,
+    /// Absent for a generation, which takes a slot of its own, and while its audio is being decoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Lane>,
     pub state: RequestState,
     /// The label of the key that sent it, or `local`.
     pub client: String,
@@ -471,6 +473,13 @@ pub struct Request {
     /// Milliseconds ago that it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ago_ms: Option<f64>,
+}
+
+impl Request {
+    /// Its lane's name; its operation's where it is in none.
+    pub fn lane_name(&self) -> &'static str {
+        self.lane.map_or(self.op.name(), Lane::name)
+    }
 }
 
 /// Where a request is on its way.

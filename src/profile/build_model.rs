@@ -82,9 +82,9 @@ fn needed_files(family: Family) -> &'static [FileRole] {
 }
 
 fn files(reader: &mut Reader<'_>, family: Family) -> BTreeMap<FileRole, ModelFile> {
-    let roles = [(FileRole::Weights, "weights"), (FileRole::Tokenizer, "tokenizer"), (FileRole::Config, "config")];
     let mut files = BTreeMap::new();
-    for (role, name) in roles {
+    for role in [FileRole::Weights, FileRole::Tokenizer, FileRole::Config] {
+        let name = role.name();
         let (sources_key, hash_key) = (format!("files.{name}.sources"), format!("files.{name}.sha256"));
         let sources = reader.sources(&sources_key);
         let hash = reader.parsed(&hash_key, value::sha256);

@@ -6,9 +6,11 @@ use super::error::{ProfileError, ProfileErrors};
 use super::keys::{BOX, Key, MODEL, segments};
 use super::library::{Library, ProfileKind, is_path};
 use super::load::{load_box, load_model};
-use super::origin::{Resolved, Row};
+use super::origin::{Origin, Resolved, Row};
+use super::types::{FileRole, ModelFile, ModelProfile, Source};
 use super::workload_keys::LOAD;
 use super::yaml::{Data, Node, parse};
+use std::path::PathBuf;
 
 /// A line of `profile list`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,13 +86,69 @@ pub struct Report {
     /// Values that are set by a file, a variable or a flag.
     pub set: usize,
     pub warnings: Vec<String>,
+    /// Files on this machine that the profile needs. Whether they are there is not looked at here.
+    pub needs: Vec<Needed>,
+}
+
+/// What a profile needs on this machine: one of `choices` whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needed {
+    /// The key that says so: `keys.file`, `models.minilm-l6.files.weights.sources`.
+    pub key: String,
+    pub origin: Origin,
+    /// The local files of each source, in the order in which they are tried; none for one that is fetched.
+    pub choices: Vec<Vec<PathBuf>>,
+}
+
+impl Needed {
+    /// The fault of a file of it that cannot be used.
+    pub fn fault(&self, message: impl Into<String>) -> ProfileError {
+        ProfileError::new(format!("{}: {}", self.key, message.into())).at(&self.origin)
+    }
 }
 
 /// Checks a profile under this environment.
 pub fn check(reference: &str, env: &Env) -> Result<Report, ProfileErrors> {
-    let shown = show(reference, env, &[])?;
-    let set = shown.rows.iter().filter(|row| row.origin != super::Origin::BuiltIn).count();
-    Ok(Report { kind: shown.kind, name: shown.name, set, warnings: shown.warnings })
+    let kind = kind_of(reference, env)?;
+    let (shown, needs) = match kind {
+        ProfileKind::Box => {
+            let loaded = load_box(reference, env, &[])?;
+            let origin = |key: &str| loaded.origin(key).cloned().unwrap_or(Origin::BuiltIn);
+            let keys = loaded.value.keys_file.iter().map(|path| Needed {
+                key: "keys.file".to_string(),
+                origin: origin("keys.file"),
+                choices: vec![vec![path.clone()]],
+            });
+            let models = loaded.value.models.iter();
+            let files = models.flat_map(|model| files_of(model, &format!("models.{}.", model.id), &origin));
+            let needs = keys.chain(files).collect();
+            (loaded.map(|profile| profile.name), needs)
+        }
+        ProfileKind::Model => {
+            let loaded = load_model(reference, env, &[])?;
+            let origin = |key: &str| loaded.origin(key).cloned().unwrap_or(Origin::BuiltIn);
+            let needs = files_of(&loaded.value, "", &origin);
+            (loaded.map(|profile| profile.id), needs)
+        }
+        ProfileKind::Load => {
+            let loaded = load_workload(reference, env, &WorkloadOverrides::default())?;
+            (loaded.map(|load| load.name), Vec::new())
+        }
+    };
+    let set = shown.rows.iter().filter(|row| row.origin != Origin::BuiltIn).count();
+    Ok(Report { kind, name: shown.value, set, warnings: shown.warnings, needs })
+}
+
+/// The files of a model of which at least one source is on this machine.
+fn files_of(model: &ModelProfile, prefix: &str, origin: &dyn Fn(&str) -> Origin) -> Vec<Needed> {
+    let needed = |(role, file): (&FileRole, &ModelFile)| {
+        let local = |part: &Source| if let Source::Local { path } = part { Some(path.clone()) } else { None };
+        let choices: Vec<Vec<PathBuf>> =
+            file.sources.iter().map(|parts| parts.iter().filter_map(local).collect()).collect();
+        let key = format!("{prefix}files.{}.sources", role.name());
+        choices.iter().any(|paths| !paths.is_empty()).then(|| Needed { origin: origin(&key), key, choices })
+    };
+    model.files.iter().filter_map(needed).collect()
 }
 
 /// What kind of profile `reference` is: by the list for names, by the keys for files.

@@ -38,6 +38,17 @@ pub enum FileRole {
     Config,
 }
 
+impl FileRole {
+    /// Its key under `files`.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileRole::Weights => "weights",
+            FileRole::Tokenizer => "tokenizer",
+            FileRole::Config => "config",
+        }
+    }
+}
+
 /// One way to get a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {

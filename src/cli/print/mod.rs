@@ -65,7 +65,10 @@ impl Out {
 
     /// How tables go to stdout.
     pub fn style(&self) -> TableStyle {
-        TableStyle { wide: self.format == OutputFormat::Wide, colour: self.colour }
+        // Asked each time: a window may be resized during a watch.
+        let size = || crossterm::terminal::size().ok().filter(|(columns, _)| *columns > 0);
+        let room = if self.terminal { size().map(|(columns, _)| usize::from(columns)) } else { None };
+        TableStyle { wide: self.format == OutputFormat::Wide, colour: self.colour, room }
     }
 
     /// Whether a program reads the result.

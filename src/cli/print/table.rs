@@ -54,28 +54,46 @@ impl<T: std::fmt::Display> From<T> for Cell {
     }
 }
 
-/// A column: its head, on which side its text stands, and whether only `-o wide` shows it.
+/// A column: its head, on which side its text stands, and when it is shown. `-o wide` shows all.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     head: &'static str,
     right: bool,
-    wide: bool,
+    show: Show,
     /// Longer texts than this push the rest of their own line along, not that of every line.
     most: usize,
 }
 
+/// When a column is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Show {
+    Always,
+    /// Where the terminal has room; lower numbers first.
+    Spare(u8),
+    /// With `-o wide`.
+    Wide,
+}
+
 impl Column {
     pub const fn left(head: &'static str) -> Column {
-        Column { head, right: false, wide: false, most: usize::MAX }
+        Column { head, right: false, show: Show::Always, most: usize::MAX }
     }
 
     /// For numbers.
     pub const fn right(head: &'static str) -> Column {
-        Column { head, right: true, wide: false, most: usize::MAX }
+        Column { head, right: true, show: Show::Always, most: usize::MAX }
     }
 
+    /// Only with `-o wide`.
     pub const fn wide(mut self) -> Column {
-        self.wide = true;
+        self.show = Show::Wide;
+        self
+    }
+
+    /// Only where the terminal has room for it; of two such columns the one of the lower number goes first. What reads a
+    /// pipe may count columns, so there it is never shown.
+    pub const fn spare(mut self, rank: u8) -> Column {
+        self.show = Show::Spare(rank);
         self
     }
 
@@ -91,6 +109,8 @@ impl Column {
 pub struct TableStyle {
     pub wide: bool,
     pub colour: bool,
+    /// Columns of the terminal; absent where it is none.
+    pub room: Option<usize>,
 }
 
 /// A table in the making.
@@ -114,29 +134,51 @@ impl Table {
 
     /// Writes heads and rows. No line ends in blanks.
     pub fn write(&self, out: &mut dyn Write, style: TableStyle) -> io::Result<()> {
-        let shown: Vec<usize> = (0..self.columns.len()).filter(|&c| style.wide || !self.columns[c].wide).collect();
         let heads: Vec<Cell> = self.columns.iter().map(|c| Cell::new(c.head).tone(Tone::Dim)).collect();
         let lines = || std::iter::once(&heads).chain(&self.rows);
         let widest = |c: usize| lines().map(|l| width(&l[c].text)).filter(|w| *w <= self.columns[c].most).max();
-        let widths: Vec<usize> = shown.iter().map(|&c| widest(c).unwrap_or(0)).collect();
+        let widths: Vec<usize> = (0..self.columns.len()).map(|c| widest(c).unwrap_or(0)).collect();
+        let shown = self.shown(&widths, style);
         for line in lines() {
             let mut blanks = 0;
-            for (&c, &w) in shown.iter().zip(&widths) {
-                let cell = &line[c];
+            for &c in &shown {
+                let (cell, w) = (&line[c], widths[c]);
                 let pad = w.saturating_sub(width(&cell.text));
                 let (before, after) = if self.columns[c].right { (pad, 0) } else { (0, pad) };
                 if !cell.text.is_empty() {
                     write!(out, "{:1$}{2}", "", blanks + before, cell.tone.paint(&cell.text, style.colour))?;
-                    blanks = after + 2;
+                    blanks = after + GAP;
                 } else {
-                    blanks += w + 2;
+                    blanks += w + GAP;
                 }
             }
             writeln!(out)?;
         }
         Ok(())
     }
+
+    /// The columns that are shown, by their places: as many of the spare ones as the terminal has room for.
+    fn shown(&self, widths: &[usize], style: TableStyle) -> Vec<usize> {
+        let of = |c: &usize| self.columns[*c].show;
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|c| style.wide || of(c) == Show::Always).collect();
+        let Some(room) = style.room.filter(|_| !style.wide) else { return shown };
+        let mut left = room.saturating_sub(shown.iter().map(|&c| widths[c] + GAP).sum::<usize>().saturating_sub(GAP));
+        let rank = |c: &usize| if let Show::Spare(rank) = of(c) { Some(rank) } else { None };
+        let mut spare: Vec<usize> = (0..self.columns.len()).filter(|c| rank(c).is_some()).collect();
+        spare.sort_by_key(rank);
+        for c in spare {
+            if widths[c] + GAP <= left {
+                left -= widths[c] + GAP;
+                shown.push(c);
+            }
+        }
+        shown.sort_unstable();
+        shown
+    }
 }
+
+/// Blanks between two columns.
+const GAP: usize = 2;
 
 /// Columns that `text` takes on a terminal, by the same measure as the console's.
 fn width(text: &str) -> usize {
@@ -149,8 +191,26 @@ mod tests {
 
     fn written(table: &Table, wide: bool, colour: bool) -> String {
         let mut out = Vec::new();
-        table.write(&mut out, TableStyle { wide, colour }).unwrap();
+        table.write(&mut out, TableStyle { wide, colour, room: None }).unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn spare_columns_come_as_the_terminal_has_room_and_never_into_a_pipe() {
+        let columns =
+            [Column::left("A"), Column::left("BBBB").spare(2), Column::left("CC").spare(1), Column::left("D")];
+        let mut table = Table::new([&columns[..], &[Column::left("E").wide()]].concat());
+        table.row([1, 2, 3, 4, 5].map(Cell::from));
+        let head = |wide, room| {
+            let mut out = Vec::new();
+            table.write(&mut out, TableStyle { wide, colour: false, room }).unwrap();
+            String::from_utf8(out).unwrap().lines().next().unwrap().to_string()
+        };
+        let heads = [(None, "A  D"), (Some(7), "A  D"), (Some(8), "A  CC  D"), (Some(13), "A  CC  D")];
+        for (room, expected) in heads.into_iter().chain([(Some(14), "A  BBBB  CC  D"), (Some(1), "A  D")]) {
+            assert_eq!(head(false, room), expected, "{room:?}");
+            assert_eq!(head(true, room), "A  BBBB  CC  D  E", "{room:?}");
+        }
     }
 
     fn sample() -> Table {

@@ -1,5 +1,6 @@
 //! Numbers and names for people. Pure.
 
+use crate::control::Op;
 use std::borrow::Cow;
 
 /// `text` with everything that could steer a terminal made visible: control characters (C0, DEL, C1) and characters
@@ -42,6 +43,14 @@ pub fn millis(ms: f64) -> String {
                 (d, h) => format!("{d}d{h:02}h"),
             }
         }
+    }
+}
+
+/// A cost in its operation's unit: a span of audio, or tokens.
+pub fn cost(op: Op, cost: u64) -> String {
+    match op {
+        Op::Transcribe => millis(cost as f64),
+        Op::Embed | Op::Rerank | Op::Generate => format!("{cost} tok"),
     }
 }
 
@@ -103,6 +112,7 @@ mod tests {
         for (ms, text) in cases {
             assert_eq!(millis(ms), text, "{ms}");
         }
+        assert_eq!(cost(Op::Transcribe, 3_900) + " " + &cost(Op::Rerank, 3_900), "3.90 s 3900 tok");
         for (n, text) in
             [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (95_630_000, "91.2 MiB"), (u64::MAX, "16777216.0 TiB")]
         {

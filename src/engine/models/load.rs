@@ -33,9 +33,18 @@ pub fn describe_device(id: &str) -> String {
 /// Loads the model of `profile` from its files. Takes seconds and as much memory as the weights: call it on the thread
 /// that will run the model.
 pub fn load(profile: &ModelProfile, files: &BTreeMap<FileRole, PathBuf>) -> Result<LoadedModel, ModelError> {
+    load_telling(profile, files, &mut |_| {})
+}
+
+/// The same; `progress` is told how much of it is done, 0..=1, never less than before.
+pub fn load_telling(
+    profile: &ModelProfile,
+    files: &BTreeMap<FileRole, PathBuf>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<LoadedModel, ModelError> {
     match device(profile.device)? {
-        Device::Cpu => load_on(profile, files, Arc::new(CpuBackend::with_compute(cpu_compute()))),
-        device => load_on(profile, files, Arc::new(CandleBackend::new(device))),
+        Device::Cpu => load_on(profile, files, Arc::new(CpuBackend::with_compute(cpu_compute())), progress),
+        device => load_on(profile, files, Arc::new(CandleBackend::new(device)), progress),
     }
 }
 
@@ -43,22 +52,23 @@ fn load_on<B: Backend>(
     profile: &ModelProfile,
     files: &BTreeMap<FileRole, PathBuf>,
     backend: Arc<B>,
+    progress: &mut dyn FnMut(f64),
 ) -> Result<LoadedModel, ModelError> {
     match profile.family {
         Family::Llama => {
             let settings = profile.generation.as_ref().ok_or_else(|| {
                 ModelError::Other(format!("profile {}: a model that generates needs `generation`", profile.id))
             })?;
-            llama::load(file(profile, files, FileRole::Weights)?, settings, backend)
+            llama::load(file(profile, files, FileRole::Weights)?, settings, backend, progress)
         }
-        Family::Bert => bert::load(profile, files, backend, &mut |_| {}),
+        Family::Bert => bert::load(profile, files, backend, progress),
         Family::Whisper => whisper::load(
             file(profile, files, FileRole::Weights)?,
             file(profile, files, FileRole::Tokenizer)?,
             files.get(&FileRole::Config).map(PathBuf::as_path),
             precision(profile.dtype),
             backend,
-            &mut |_| {},
+            progress,
         ),
     }
 }

@@ -24,4 +24,4 @@ pub use api::{
     SpeechFront, TextEncoder, TextFront, TranscribeOptions, TranscribeSession, Transcriber, WindowReport, Word,
 };
 pub use chat::ChatMessage;
-pub use load::{describe_device, load, set_cpu_threads};
+pub use load::{describe_device, load, load_telling, set_cpu_threads};

@@ -28,9 +28,13 @@ use tokio::sync::watch;
 /// The files of each model, by id, as `pull` left them.
 pub type ModelFiles = BTreeMap<String, BTreeMap<FileRole, PathBuf>>;
 
-/// Turns a model's files into a loaded model, on the thread that will run it. Tests pass their own.
-pub type Loader =
-    Arc<dyn Fn(&ModelProfile, &BTreeMap<FileRole, PathBuf>) -> Result<LoadedModel, ModelError> + Send + Sync>;
+/// Turns a model's files into a loaded model, on the thread that will run it, and says how much of it is done. Tests pass
+/// their own.
+pub type Loader = Arc<
+    dyn Fn(&ModelProfile, &BTreeMap<FileRole, PathBuf>, &mut dyn FnMut(f64)) -> Result<LoadedModel, ModelError>
+        + Send
+        + Sync,
+>;
 
 /// Told what is to be logged; absent = as the process was told at its start.
 pub type LogSwitch = Box<dyn Fn(Option<&str>) + Send + Sync>;
@@ -107,7 +111,7 @@ impl Engine {
     /// Starts workers for every model of the box; models load in their threads, the snapshot shows their progress.
     pub fn start(profile: BoxProfile, files: ModelFiles) -> Result<Engine, Fault> {
         models::set_cpu_threads(threads(&profile));
-        Engine::launch(profile, files, Arc::new(models::load), models::describe_device)
+        Engine::launch(profile, files, Arc::new(models::load_telling), models::describe_device)
     }
 
     /// As [`start`](Self::start), with another way to load models.
@@ -148,9 +152,9 @@ impl Engine {
             let context =
                 WorkerContext { handle: handle.clone(), shared: shared.clone(), device, loading: loading_tx.clone() };
             let model_files = files.get(&handle.profile.id).cloned().unwrap_or_default();
-            let (loader, profile) = (loader.clone(), handle.profile.clone());
-            let generates = profile.ops.contains(&Op::Generate);
-            let load = move || loader(&profile, &model_files);
+            let (loader, loading) = (loader.clone(), handle.clone());
+            let generates = handle.profile.ops.contains(&Op::Generate);
+            let load = move || loader(&loading.profile, &model_files, &mut |done| loading.loaded_to(done));
             workers.push(if generates {
                 Worker::Generation(GenerationWorker::start(context, load)?)
             } else {

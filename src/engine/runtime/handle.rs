@@ -31,6 +31,8 @@ pub struct ModelHandle {
     /// Id of the device that it runs on.
     pub(super) device: String,
     state: ArcSwap<LoadState>,
+    /// How much of loading is done, in thousandths.
+    loaded: AtomicU64,
     /// When its worker last advanced by a step, a window or an iteration.
     advanced: AtomicU64,
 }
@@ -44,6 +46,7 @@ impl ModelHandle {
             profile,
             created,
             state: ArcSwap::from_pointee(LoadState::Loading),
+            loaded: AtomicU64::new(0),
             advanced: AtomicU64::new(0),
         }
     }
@@ -102,10 +105,17 @@ impl ModelHandle {
 
     pub(super) fn state(&self) -> ModelState {
         match &**self.state.load() {
-            LoadState::Loading => ModelState::Loading { done_ratio: 0.0 },
+            LoadState::Loading => {
+                ModelState::Loading { done_ratio: self.loaded.load(Ordering::Relaxed) as f64 / 1_000.0 }
+            }
             LoadState::Ready { .. } => ModelState::Ready,
             LoadState::Failed { why } => ModelState::Failed { why: why.clone() },
         }
+    }
+
+    /// Notes how much of loading is done, 0..=1.
+    pub(super) fn loaded_to(&self, ratio: f64) {
+        self.loaded.fetch_max((ratio.clamp(0.0, 1.0) * 1_000.0) as u64, Ordering::Relaxed);
     }
 
     /// Notes that its worker got on.

@@ -9,7 +9,7 @@ use crate::control::changes::Override;
 use crate::control::snapshot::{
     Device, Dropped, EngineState, Model, ModelState, Request, RequestState, Requests, SCHEMA, Wait,
 };
-use crate::control::{Snapshot, WaitCode};
+use crate::control::{Op, Snapshot, WaitCode};
 use crate::engine::scheduler::Micros;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -200,7 +200,7 @@ fn request(record: &Record, place: Option<&Place>, now: Micros) -> Request {
         id: record.id.to_string(),
         model: record.model.to_string(),
         op: record.op,
-        lane: record.lane,
+        lane: (record.op != Op::Generate).then_some(record.lane),
         state: record.state,
         client: record.client.clone(),
         cost: Some(record.cost),

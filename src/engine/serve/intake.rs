@@ -3,7 +3,7 @@
 
 use super::access::Client;
 use crate::control::snapshot::{Request, RequestState};
-use crate::control::{ErrorKind, Fault, Lane, Op, Snapshot};
+use crate::control::{ErrorKind, Fault, Op, Snapshot};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,7 +75,7 @@ impl Intake {
             model: upload.model.clone(),
             op: Op::Transcribe,
             // Lane and cost follow from the length of the audio, which decoding finds out.
-            lane: Lane::Clips,
+            lane: None,
             state: RequestState::Decoding,
             client: upload.client.to_string(),
             cost: None,

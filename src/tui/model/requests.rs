@@ -161,7 +161,7 @@ impl Term {
             Field::Id => contains(&request.id),
             Field::Model => contains(&request.model),
             Field::Op => contains(request.op.name()),
-            Field::Lane => contains(request.lane.name()),
+            Field::Lane => contains(request.lane_name()),
             Field::State => {
                 contains(request.state.name()) || request.outcome.is_some_and(|outcome| contains(outcome.name()))
             }

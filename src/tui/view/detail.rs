@@ -67,7 +67,8 @@ fn facts(seen: &Seen, request: &Request) -> Vec<(&'static str, String, Label)> {
     facts.extend(request.position.map(|place| ("place", place_in_words(seen, request, place), Label::Text)));
     facts.push(("waited", duration(request.queued_ms), Label::Text));
     facts.extend(request.running_ms.map(|ms| ("ran", duration(ms), Label::Text)));
-    facts.push(("model", format!("{}, {}, lane {}", request.model, request.op, request.lane), Label::Text));
+    let lane = request.lane.map(|lane| format!(", lane {lane}")).unwrap_or_default();
+    facts.push(("model", format!("{}, {}{lane}", request.model, request.op), Label::Text));
     if let Some(cost) = request.cost {
         facts.push(("cost", format!("{} {}", count(cost), request.op.cost_unit()), Label::Text));
     }
@@ -87,7 +88,7 @@ fn bound(turns: u64) -> String {
 fn place_in_words(seen: &Seen, request: &Request, place: u64) -> String {
     let queue = seen.snapshot.models.iter().find(|model| model.id == request.model);
     let queue = queue.and_then(|model| model.queues.iter().find(|queue| queue.op == request.op));
-    let lane = queue.and_then(|queue| queue.lanes.iter().find(|lane| lane.lane == request.lane));
+    let lane = queue.and_then(|queue| queue.lanes.iter().find(|lane| Some(lane.lane) == request.lane));
     match (place, lane) {
         (1, _) => "next".to_string(),
         (_, Some(lane)) => format!("{} of {}", count(place), count(lane.pending.max(place))),

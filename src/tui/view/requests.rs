@@ -146,7 +146,7 @@ fn line(request: &Request, slots: &[Slot<Id>], canvas: &mut Canvas<'_>, row: Rec
             Id::Model => (request.model.clone(), usual),
             Id::Op => (request.op.to_string(), Label::Dim),
             Id::Lane if request.op == Op::Generate => (glyphs.unknown.to_string(), Label::Dim),
-            Id::Lane => (request.lane.to_string(), Label::Dim),
+            Id::Lane => (request.lane_name().to_string(), Label::Dim),
             Id::Client => (request.client.clone(), Label::Dim),
             Id::Cost => match request.cost {
                 Some(cost) => (words::cost(request.op, cost), usual),

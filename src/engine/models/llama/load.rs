@@ -26,11 +26,12 @@ const END_NAMES: [&str; 9] = [
 ];
 
 /// Loads the model in the file at `path`. Sequences get at most `settings.context_tokens`, and never more than the
-/// model was trained for.
+/// model was trained for. `progress` gets the part done, 0..=1.
 pub fn load<B: Backend>(
     path: &Path,
     settings: &GenerationSettings,
     backend: Arc<B>,
+    progress: &mut dyn FnMut(f64),
 ) -> Result<LoadedModel, ModelError> {
     let file = gguf::open(path)?;
     let m = &file.metadata;
@@ -38,7 +39,7 @@ pub fn load<B: Backend>(
     let config = config::read(m, vocabulary.len())?;
     let tokenizer = tokenizer::build(m, &vocabulary)?;
     let mut reader = TensorReader::new(&file)?;
-    let weights = weights::load(&mut reader, &config, &*backend)?;
+    let weights = weights::load(&mut reader, &config, &*backend, progress)?;
     let capacity = settings.context_tokens.min(config.lm.context);
     let lm = config.lm.clone();
     let model = Llama::new(backend, config, weights, settings.slots, capacity)?;
@@ -184,7 +185,9 @@ mod tests {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("lanekeeper-tiny-{}-{n}.gguf", std::process::id()));
         std::fs::write(&path, data).expect("a writable temp folder");
-        let loaded = load(&path, &settings(), Arc::new(backend));
+        let mut told = vec![0.0];
+        let loaded = load(&path, &settings(), Arc::new(backend), &mut |done| told.push(done));
+        assert!(told.is_sorted() && (loaded.is_err() || told.last() == Some(&1.0)), "{told:?}");
         std::fs::remove_file(&path).expect("the file is there");
         match loaded? {
             LoadedModel { front: ModelFront::Lm(f), back: ModelBack::Lm(b) } => Ok((f, b)),

@@ -32,11 +32,12 @@ pub struct Weights<B: Backend> {
     pub bytes: u64,
 }
 
-/// Loads every weight.
+/// Loads every weight; `progress` gets the part done.
 pub fn load<B: Backend>(
     reader: &mut TensorReader<'_>,
     config: &LlamaConfig,
     backend: &B,
+    progress: &mut dyn FnMut(f64),
 ) -> Result<Weights<B>, ModelError> {
     let c = &config.lm;
     let mut bytes = 0;
@@ -65,6 +66,8 @@ pub fn load<B: Backend>(
         let ffn_norm = backend.load_vector(&reader.vector(&format!("blk.{i}.ffn_norm.weight"), c.hidden)?)?;
         bytes += 8 * c.hidden as u64;
         layers.push(Layer { attn_norm, q, k, v, o, ffn_norm, gate, up, down });
+        // The tables of tokens behind them count as a layer more.
+        progress((i + 1) as f64 / (c.layers + 1) as f64);
     }
     let norm = backend.load_vector(&reader.vector("output_norm.weight", c.hidden)?)?;
     let embeddings = reader.read("token_embd.weight", &[c.vocab, c.hidden])?;
@@ -78,6 +81,7 @@ pub fn load<B: Backend>(
         Some(t) => Some(t.to_vec1::<f32>()?),
         None => None,
     };
+    progress(1.0);
     Ok(Weights { embed: backend.load_table(embed)?, layers, norm, head, rope_factors, bytes })
 }
 

@@ -17,6 +17,9 @@ pub const MIN_LOGPROB: f64 = -1.0;
 pub const MAX_NO_SPEECH: f64 = 0.6;
 /// Fall-back goes up to temperature 1 in steps of this.
 const TEMPERATURE_STEP: f32 = 0.2;
+/// So many tokens that repeat a phrase of at most `LOOP_PHRASE` are a loop: nothing said in a window sounds like that.
+const LOOP_TOKENS: usize = 32;
+const LOOP_PHRASE: usize = 8;
 
 /// What a window was heard as.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,8 @@ pub struct Outcome {
     pub fallbacks: usize,
     /// Tokens sampled over all attempts.
     pub decoded_tokens: usize,
+    /// With the text before it the model only repeated itself: this was heard without.
+    pub without_context: bool,
 }
 
 /// One window in the loop.
@@ -37,8 +42,11 @@ pub struct Lane {
     /// KV slot, and place in the batch's [`Cross`].
     slot: usize,
     prompt: Vec<u32>,
-    /// Place of the start-of-transcript token in the prompt.
+    /// Place of the start-of-transcript token in the prompt: beyond 0 there is text before it.
     sot_at: usize,
+    /// The prompt is still to be read.
+    begins: bool,
+    without_context: bool,
     /// Temperatures to try, in order; at least one.
     temperatures: Vec<f32>,
     seed: u64,
@@ -80,6 +88,8 @@ impl Lane {
             slot,
             prompt,
             sot_at,
+            begins: true,
+            without_context: false,
             temperatures,
             seed,
             attempt: 0,
@@ -91,6 +101,15 @@ impl Lane {
             decoded_tokens: 0,
             best_failed: None,
             outcome: None,
+        }
+    }
+
+    /// What the model has still to read: the prompt, or the newest token.
+    fn rows(&self) -> Rows<'_> {
+        let n = self.tokens.len();
+        match self.begins {
+            true => Rows { slot: self.slot, start: 0, tokens: &self.prompt },
+            false => Rows { slot: self.slot, start: self.prompt.len() + n - 1, tokens: &self.tokens[n - 1..] },
         }
     }
 
@@ -110,6 +129,9 @@ impl Lane {
             if !ended {
                 self.tokens.push(choice.token);
             }
+            if self.sot_at > 0 && loops(&self.tokens) {
+                return self.forget_context();
+            }
             if !ended && self.tokens.len() < ctx / 2 && self.prompt.len() + self.tokens.len() < ctx {
                 return;
             }
@@ -121,8 +143,21 @@ impl Lane {
         }
     }
 
-    /// Judges a finished attempt; true when another one is to be made. Where all fail, the best of them stands: the
-    /// likeliest, but repetition only if there is nothing else.
+    /// Starts the attempt anew without the text before it. A model that repeats itself behind a text repeats that text,
+    /// warmer attempts with it: a prompt of one word a hundred times would cost six attempts to the last token, and the
+    /// answer would be the prompt's word.
+    fn forget_context(&mut self) {
+        self.prompt.drain(..self.sot_at);
+        self.sot_at = 0;
+        self.begins = true;
+        self.without_context = true;
+        self.tokens.clear();
+        self.sum_logprob = 0.0;
+        self.rng = SplitMix::new(self.seed.wrapping_add(self.attempt as u64));
+    }
+
+    /// Judges a finished attempt; true when another one is to be made from the logits after the prompt. Where all fail, the
+    /// best of them stands: the likeliest, but repetition only if there is nothing else.
     fn end_attempt(&mut self, t: &Tokens) -> bool {
         let avg_logprob = self.sum_logprob / (self.tokens.len() + 1) as f64;
         let compression_ratio = compression_ratio(t.decode(&self.tokens).trim());
@@ -134,11 +169,16 @@ impl Lane {
             no_speech_prob: self.no_speech_prob,
             fallbacks: self.attempt,
             decoded_tokens: self.decoded_tokens,
+            without_context: self.without_context,
         };
         let guess = avg_logprob < MIN_LOGPROB;
         let silence = guess && self.no_speech_prob > MAX_NO_SPEECH;
         if silence || !(guess || outcome.repeats()) {
             self.outcome = Some(outcome);
+            return false;
+        }
+        if outcome.repeats() && self.sot_at > 0 {
+            self.forget_context();
             return false;
         }
         let worth = |o: &Outcome| (!o.repeats(), o.avg_logprob);
@@ -166,6 +206,13 @@ impl Outcome {
     }
 }
 
+/// Whether the newest tokens are one short phrase over and over.
+fn loops(tokens: &[u32]) -> bool {
+    let newest = |phrase: usize| tokens.len().checked_sub(LOOP_TOKENS + phrase).map(|at| &tokens[at..]);
+    (1..=LOOP_PHRASE)
+        .any(|phrase| newest(phrase).is_some_and(|new| new.iter().zip(&new[phrase..]).all(|(a, b)| a == b)))
+}
+
 /// Decodes all lanes to their end. Lanes that end leave the batch; lanes that fall back stay in it.
 pub fn run<B: Backend>(
     model: &Whisper<B>,
@@ -175,40 +222,32 @@ pub fn run<B: Backend>(
     mut lanes: Vec<Lane>,
 ) -> Result<Vec<Outcome>, ModelError> {
     let ctx = model.dims.text_ctx;
-    let rows: Vec<Rows<'_>> = lanes.iter().map(|l| Rows { slot: l.slot, start: 0, tokens: &l.prompt }).collect();
-    let hidden = model.decode(&rows, kv, cross)?;
-    let mut wanted = Vec::with_capacity(2 * lanes.len());
-    let mut first_row = 0;
-    for l in &lanes {
-        wanted.push(first_row + l.sot_at);
-        wanted.push(first_row + l.prompt.len() - 1);
-        first_row += l.prompt.len();
-    }
-    let logits = model.logits(&hidden, &wanted)?;
-    for (l, both) in lanes.iter_mut().zip(logits.chunks_exact(2 * t.vocab)) {
-        let (at_sot, last) = both.split_at(t.vocab);
-        l.no_speech_prob = rules::probability(at_sot, t.no_speech);
-        l.first = last.to_vec();
-        l.accept(last.to_vec(), t, ctx);
-    }
     loop {
         let live: Vec<usize> = (0..lanes.len()).filter(|&i| lanes[i].outcome.is_none()).collect();
         if live.is_empty() {
             break;
         }
-        let rows: Vec<Rows<'_>> = live
-            .iter()
-            .map(|&i| {
-                let l = &lanes[i];
-                let n = l.tokens.len();
-                Rows { slot: l.slot, start: l.prompt.len() + n - 1, tokens: &l.tokens[n - 1..] }
-            })
-            .collect();
+        let rows: Vec<Rows<'_>> = live.iter().map(|&i| lanes[i].rows()).collect();
         let hidden = model.decode(&rows, kv, cross)?;
-        let all: Vec<usize> = (0..live.len()).collect();
-        let logits = model.logits(&hidden, &all)?;
-        for (&i, row) in live.iter().zip(logits.chunks_exact(t.vocab)) {
-            lanes[i].accept(row.to_vec(), t, ctx);
+        let mut wanted = Vec::with_capacity(2 * live.len());
+        let mut first_row = 0;
+        for (&i, rows) in live.iter().zip(&rows) {
+            wanted.extend(lanes[i].begins.then_some(first_row + lanes[i].sot_at));
+            first_row += rows.tokens.len();
+            wanted.push(first_row - 1);
+        }
+        let logits = model.logits(&hidden, &wanted)?;
+        let mut logits = logits.chunks_exact(t.vocab);
+        let mut next = || logits.next().ok_or_else(|| ModelError::Other("a row has no logits".to_string()));
+        for &i in &live {
+            let lane = &mut lanes[i];
+            if std::mem::take(&mut lane.begins) {
+                lane.no_speech_prob = rules::probability(next()?, t.no_speech);
+                lane.first = next()?.to_vec();
+                lane.accept(lane.first.clone(), t, ctx);
+            } else {
+                lane.accept(next()?.to_vec(), t, ctx);
+            }
         }
     }
     lanes
@@ -305,19 +344,66 @@ mod tests {
         assert_eq!(l.outcome.unwrap().fallbacks, 0);
     }
 
+    fn sure(t: &Tokens, id: u32) -> Vec<f32> {
+        let mut l = vec![-50.0; t.vocab];
+        l[id as usize] = 50.0;
+        l
+    }
+
+    #[test]
+    fn a_phrase_over_and_over_is_a_loop() {
+        let text = |phrase: &[u32], n: usize| phrase.iter().copied().cycle().take(n).collect::<Vec<u32>>();
+        assert!(loops(&text(&[7], 33)) && !loops(&text(&[7], 32)));
+        assert!(loops(&text(&[1, 2, 3], 35)) && !loops(&text(&[1, 2, 3], 34)));
+        assert!(loops(&[&[9, 8, 9][..], &text(&[1, 2, 3], 40)].concat()), "whatever came before it");
+        assert!(!loops(&[&text(&[1, 2, 3], 60)[..], &[4]].concat()), "it was left again");
+        assert!(!loops(&text(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 90)) && !loops(&[]));
+    }
+
+    #[test]
+    fn a_loop_behind_a_text_is_left_at_once_and_the_text_with_it() {
+        let t = toy();
+        let mut l = Lane::new(0, &[3, 3, 3], &[t.sot], 0.0, 0, &t, 400);
+        l.begins = false;
+        l.accept(sure(&t, 29), &t, 400);
+        let mut looped = 0;
+        while !l.begins {
+            l.accept(sure(&t, 3), &t, 400);
+            looped += 1;
+            assert!(looped <= LOOP_TOKENS + 1, "it is noticed while it is short");
+        }
+        assert_eq!((l.rows().start, l.rows().tokens, l.attempt), (0, &[t.sot][..], 0), "from the start, no warmer");
+        l.begins = false;
+        for id in [29, 0, 1, 35, t.eot] {
+            l.accept(sure(&t, id), &t, 400);
+        }
+        let o = l.outcome.unwrap();
+        assert_eq!((o.tokens, o.fallbacks, o.without_context), (vec![29, 0, 1, 35], 0, true));
+        assert_eq!(o.decoded_tokens, looped + 6);
+    }
+
+    #[test]
+    fn a_loop_without_a_text_before_it_is_heard_out() {
+        let t = toy();
+        let mut l = Lane::new(0, &[], &[t.sot], 0.4, 0, &t, 400);
+        l.begins = false;
+        l.first = sure(&t, 3);
+        l.accept(sure(&t, 29), &t, 400);
+        while l.outcome.is_none() {
+            l.accept(sure(&t, 3), &t, 400);
+            assert!(!l.begins);
+        }
+        assert_eq!(l.outcome.unwrap().tokens.len(), 200, "who sings may say one thing for half a minute");
+    }
+
     #[test]
     fn a_confident_text_ends_at_the_end_token() {
         let t = toy();
-        let sure = |id: u32| {
-            let mut l = vec![-50.0; t.vocab];
-            l[id as usize] = 50.0;
-            l
-        };
         let mut l = Lane::new(0, &[], &[t.sot], 0.0, 0, &t, 20);
-        l.first = sure(29);
+        l.first = sure(&t, 29);
         l.accept(l.first.clone(), &t, 20);
         for id in [0, 1, 35, t.eot] {
-            l.accept(sure(id), &t, 20);
+            l.accept(sure(&t, id), &t, 20);
         }
         let o = l.outcome.unwrap();
         assert_eq!((o.tokens, o.fallbacks), (vec![29, 0, 1, 35], 0));

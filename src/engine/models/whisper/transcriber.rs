@@ -166,7 +166,7 @@ impl<B: Backend> WhisperTranscriber<B> {
         let offset = s.seek as f64 / rate;
         let split = segments::split(&outcome.tokens, window_s, &self.tokens);
         let first_new = s.segments.len();
-        s.context = w.context.clone();
+        s.context = if outcome.without_context { Vec::new() } else { w.context.clone() };
         for piece in split.pieces {
             let (start, end) = (piece.start.min(window_s), piece.end.min(window_s));
             let text = self.tokens.decode(&piece.tokens);

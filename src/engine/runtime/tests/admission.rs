@@ -1,7 +1,7 @@
 //! What is let in, and what is told to the others.
 
 use super::*;
-use crate::control::snapshot::EngineState;
+use crate::control::snapshot::{EngineState, ModelState};
 
 #[tokio::test]
 async fn a_full_queue_refuses_with_a_time_to_come_back() {
@@ -36,6 +36,9 @@ async fn requests_wait_for_a_model_that_loads() {
     let wait = request(&engine, ticket.id).wait.expect("it waits");
     assert_eq!(wait.code.name(), "model_loading");
     assert_eq!(engine.snapshot().state, EngineState::Starting);
+    until("it is shown how far loading is", || {
+        engine.snapshot().models[0].state == ModelState::Loading { done_ratio: 0.25 }
+    });
     assert_eq!(engine.models()[0].front().err().expect("loading").kind, ErrorKind::NotReady);
     assert!(engine.readiness().is_err());
     stage.open();

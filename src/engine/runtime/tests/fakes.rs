@@ -164,10 +164,13 @@ impl TextEncoder for Vectors {
 /// Loads fakes; a model whose description is `broken` fails to load, one that is `waiting` waits at the stage first.
 pub(super) fn loader(stage: &Arc<Stage>) -> Loader {
     let stage = stage.clone();
-    Arc::new(move |profile, _files| {
+    Arc::new(move |profile, _files, progress| {
         match profile.description.as_str() {
             "broken" => return Err(ModelError::BadFile("tensor `a` is cut short".to_string())),
-            "waiting" => stage.arrive(0),
+            "waiting" => {
+                progress(0.25);
+                stage.arrive(0);
+            }
             _ => {}
         }
         Ok(match profile.family {

@@ -19,7 +19,7 @@ const WINDOW: usize = 30 * 16_000;
 
 /// Loads fakes in place of files.
 pub(super) fn loader(gate: Arc<Gate>) -> Loader {
-    Arc::new(move |profile, _| match profile.family {
+    Arc::new(move |profile, _, _| match profile.family {
         Family::Whisper => Ok(LoadedModel {
             front: ModelFront::Speech(SpeechFront { languages: vec!["en".into()], multilingual: false }),
             back: ModelBack::Speech(Box::new(Ears(gate.clone()))),
