@@ -242,6 +242,27 @@ fn word_times_rise_within_their_segments() {
     assert!((1.2..3.2).contains(&leisure.start), "{leisure:?}");
 }
 
+/// A prompt is text that came before. Behind one word a thousand times the model says that word until its last token, at
+/// every temperature: the clip is to be heard all the same, and for little more work.
+#[test]
+fn a_hopeless_prompt_costs_little_and_does_not_spoil_the_text() {
+    let (_, mut model) = tiny_en();
+    let clips = clips();
+    let session = |(index, prompt): (usize, &String)| {
+        let options = TranscribeOptions { prompt: Some(prompt.clone()), ..TranscribeOptions::default() };
+        TranscribeSession::new(clips[index].1.clone(), options)
+    };
+    let prompts = ["x ".repeat(1_000), "serving ".repeat(300), "An old bridge.".to_string(), "x".repeat(60_000)];
+    let mut sessions: Vec<TranscribeSession> = prompts.iter().enumerate().map(session).collect();
+    let results = model.step(&mut sessions.iter_mut().collect::<Vec<_>>());
+    for ((result, session), (clip, _)) in results.into_iter().zip(&sessions).zip(&clips) {
+        let decoded = result.expect("a window is decoded").decoded_tokens;
+        println!("{decoded} tokens: {}", text(session));
+        assert!(session.done && errors(&clip.text, &text(session)) <= 2, "{} is not {}", text(session), clip.text);
+        assert!(decoded <= 100, "{decoded} tokens were decoded for {:?}", clip.text);
+    }
+}
+
 #[test]
 fn what_an_english_model_cannot_do_fails_alone() {
     let (_, mut model) = tiny_en();

@@ -4,6 +4,7 @@
 //! extras), except in our own `lanekeeper` object.
 
 use super::failure::clip;
+use super::json::Unambiguous;
 use crate::control::{ErrorKind, Fault};
 use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
@@ -18,9 +19,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
     if text.trim().is_empty() {
         return Err(bad("the body is empty, a JSON object is needed".to_string()));
     }
-    match serde_json::from_str::<Value>(text) {
-        Ok(Value::Object(map)) => Ok(map),
-        Ok(other) => Err(bad(format!("the body is {}, a JSON object is needed", kind(&other)))),
+    match serde_json::from_str::<Unambiguous>(text) {
+        Ok(Unambiguous(Value::Object(map))) => Ok(map),
+        Ok(Unambiguous(other)) => Err(bad(format!("the body is {}, a JSON object is needed", kind(&other)))),
+        Err(e) if e.is_data() => Err(bad(format!("the body is ambiguous: {e}"))
+            .code("duplicate_field")
+            .hint("send each field once")),
         // The parser's messages for syntax name places and token kinds, never content.
         Err(e) => Err(bad(format!("the body is not valid JSON: {e}"))),
     }
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn broken_bodies_are_refused_in_words() {
         let deep = [b"{\"a\":".as_slice(), &[b'['; 10_000], &[b']'; 10_000], b"}"].concat();
-        let cases: [(&[u8], &str); 8] = [
+        let cases: [(&[u8], &str); 9] = [
             (b"", "empty"),
             (b"[1]", "an array"),
             (b"{\"a\":", "EOF"),
@@ -219,6 +223,7 @@ mod tests {
             (b"{\"a\":\"x\0y\"}", "control character"),
             (&deep, "recursion limit"),
             (br#"{"a":1} trailing"#, "trailing"),
+            (br#"{"a":1,"b":{"c":1,"c":2}}"#, "ambiguous: `c` is given twice"),
         ];
         for (bytes, says) in cases {
             let fault = parse(bytes).unwrap_err();

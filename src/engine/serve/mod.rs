@@ -17,6 +17,7 @@ mod failure;
 mod fields;
 mod http;
 mod intake;
+mod json;
 pub mod keys;
 mod router;
 pub mod server;

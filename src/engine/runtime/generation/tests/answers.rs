@@ -5,6 +5,7 @@ use crate::control::ErrorKind;
 use crate::engine::models::testing::{END, PANIC};
 use crate::engine::runtime::generation::draft::NoDrafts;
 use crate::engine::runtime::job::{Caller, FinishReason, GenerateJob, GenerationEvent, Sampling};
+use crate::engine::scheduler::Micros;
 use crate::profile::GenerationSettings;
 
 #[tokio::test]
@@ -229,6 +230,27 @@ async fn a_deadline_ends_a_request() {
     bench.gate.let_pass(1);
     let fault = collect(ticket).await.end.expect("an end").expect_err("a fault");
     assert_eq!(fault.kind, ErrorKind::DeadlinePassed);
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_generation_that_runs_after_its_token() {
+    let bench = Bench::gated(SETTINGS).await;
+    let caller = Caller { client: "test".into(), deadline_s: Some(1.5) };
+    let mut ticket = bench.worker.generate(job(&[2], 30), caller).expect("admitted");
+    bench.gate.let_pass(1);
+    assert!(matches!(ticket.next().await, Some(Ok(GenerationEvent::Delta { .. }))), "it runs");
+    let clock = bench.context.shared.clock;
+    let deadline = clock.now() + Micros::from_ms(1_500.0);
+    while clock.now() < deadline {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    bench.gate.open();
+    let answer = collect(ticket).await;
+    let fault = answer.end.expect("an end").expect_err("a fault");
+    assert_eq!(fault.kind, ErrorKind::DeadlinePassed);
+    assert!(fault.message.contains("while it ran"), "{}", fault.message);
+    assert!(answer.tokens.len() <= 1, "the pass under way is the last: {:?}", answer.tokens);
+    bench.quiet().await;
 }
 
 #[tokio::test]
