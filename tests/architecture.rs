@@ -36,8 +36,8 @@ const SAME_FLOOR: &[(&str, &str)] = &[
     ("cli", "tui"),
 ];
 
-/// The files of `cli` that may reach into the engine: they start one, or measure a part of it.
-const CLI_WITH_ENGINE: &[&str] = &["serve", "demo", "bench", "check", "doctor", "log", "simulate"];
+/// The files of `cli` that may reach into the engine: they start one, measure a part of it, or read a file as it would.
+const CLI_WITH_ENGINE: &[&str] = &["serve", "demo", "bench", "check", "doctor", "log", "simulate", "profile"];
 
 /// Rooms where time comes in as a parameter and reasons go out as values.
 const PURE: &[&str] = &["control", "engine::scheduler", "engine::speculation", "simulate"];

@@ -22,9 +22,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
     match serde_json::from_str::<Unambiguous>(text) {
         Ok(Unambiguous(Value::Object(map))) => Ok(map),
         Ok(Unambiguous(other)) => Err(bad(format!("the body is {}, a JSON object is needed", kind(&other)))),
-        Err(e) if e.is_data() => Err(bad(format!("the body is ambiguous: {e}"))
-            .code("duplicate_field")
-            .hint("send each field once")),
+        Err(e) if e.is_data() => {
+            Err(bad(format!("the body is ambiguous: {e}")).code("duplicate_field").hint("send each field once"))
+        }
         // The parser's messages for syntax name places and token kinds, never content.
         Err(e) => Err(bad(format!("the body is not valid JSON: {e}"))),
     }

@@ -1,10 +1,11 @@
 //! The published figures on the shipped loads, and the simulator's own rules.
 
+mod counts;
 mod published;
 mod replay;
 mod world;
 
-use super::Report;
+use super::{Report, RunReport};
 use crate::profile::{Env, Workload, WorkloadOverrides, load_workload};
 
 /// A shipped load with some keys set.
@@ -20,4 +21,20 @@ fn run(name: &str, set: &[&str]) -> Report {
 
 fn of(load: &Workload) -> Report {
     super::simulate(load).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// A service of 1 s per batch and 1 s of audio per millisecond: times are counted in batches.
+const SLOW: [&str; 6] = [
+    "service.clips.overhead_ms=1000",
+    "service.clips.rate=1000",
+    "service.recordings.overhead_ms=1000",
+    "service.recordings.rate=1000",
+    "depth=1",
+    "wait_ms=0",
+];
+
+/// One run of these clients on the slow service.
+fn slow(set: &[&str], clients: &[&str]) -> RunReport {
+    let all: Vec<&str> = SLOW.iter().chain(set).copied().collect();
+    of(&load("mixed", &all, clients)).runs.remove(0)
 }

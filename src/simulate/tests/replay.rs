@@ -131,6 +131,35 @@ fn who_went_away_goes_away_again_and_who_still_waits_counts() {
 }
 
 #[test]
+fn a_replay_is_of_one_model_and_of_what_is_batched() {
+    let mut document = document();
+    let fits = Trace::of(&document, None).expect("a sound document").fits;
+    // Other work on the same engine, slow and with settings of its own, and a batch that was not measured.
+    document.batches.extend([
+        BatchRun { model: "other".into(), ..batch(9.0, 1, 90.0) },
+        BatchRun { op: Op::Generate, ..batch(9.0, 1, 90.0) },
+        batch(9.0, 40, 0.0),
+    ]);
+    let strange = RecordedQueue { model: "other".into(), slice_windows: Some(7), ..document.queues[0].clone() };
+    document.queues.insert(0, strange);
+    document.arrivals.push(Arrival { op: Op::Generate, ..arrival(2.0, 0.0, 1.0) });
+    let trace = Trace::of(&document, Some("m")).expect("a sound document");
+    assert_eq!((trace.fits, trace.arrivals.len()), (fits, 3));
+    assert_eq!(trace.queue.and_then(|queue| queue.slice_windows), None, "its own settings");
+}
+
+#[test]
+fn a_deadline_that_passed_passes_again_and_nobody_asks_twice() {
+    let mut document = document();
+    document.arrivals[0].outcome = Some(Outcome::Expired);
+    document.arrivals[0].run_ms = None;
+    document.arrivals[0].queue_ms = 500.0;
+    let report = replay(&Trace::of(&document, None).expect("a sound document"), &[settings(&[])]);
+    let requests = &report.runs[0].lane(Lane::Clips).expect("clips came").requests;
+    assert_eq!((requests.submitted, requests.served, requests.timeouts), (3, 2, 1));
+}
+
+#[test]
 fn what_cannot_be_replayed_says_why() {
     let of = |change: fn(&mut Arrivals), model| {
         let mut document = document();

@@ -1,24 +1,9 @@
 //! The world around the scheduler: clients, the device, and what is counted.
 
-use super::{load, of, run};
+use super::{load, of, run, slow};
 use crate::control::Lane;
 use crate::simulate::{LaneReport, Report, RunReport, Settings, simulate};
 use proptest::prelude::*;
-
-/// A service of 1 s per batch and 1 s of audio per millisecond: times are counted in batches.
-const SLOW: [&str; 6] = [
-    "service.clips.overhead_ms=1000",
-    "service.clips.rate=1000",
-    "service.recordings.overhead_ms=1000",
-    "service.recordings.rate=1000",
-    "depth=1",
-    "wait_ms=0",
-];
-
-fn slow(set: &[&str], clients: &[&str]) -> RunReport {
-    let all: Vec<&str> = SLOW.iter().chain(set).copied().collect();
-    of(&load("mixed", &all, clients)).runs.remove(0)
-}
 
 fn clips(run: &RunReport) -> &LaneReport {
     run.lane(Lane::Clips).expect("clips were sent")

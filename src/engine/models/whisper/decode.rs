@@ -368,7 +368,7 @@ mod tests {
         l.accept(sure(&t, 29), &t, 400);
         let mut looped = 0;
         while !l.begins {
-            l.accept(sure(&t, 3), &t, 400);
+            l.accept(sure(&t, 5), &t, 400);
             looped += 1;
             assert!(looped <= LOOP_TOKENS + 1, "it is noticed while it is short");
         }
@@ -387,10 +387,10 @@ mod tests {
         let t = toy();
         let mut l = Lane::new(0, &[], &[t.sot], 0.4, 0, &t, 400);
         l.begins = false;
-        l.first = sure(&t, 3);
+        l.first = sure(&t, 5);
         l.accept(sure(&t, 29), &t, 400);
         while l.outcome.is_none() {
-            l.accept(sure(&t, 3), &t, 400);
+            l.accept(sure(&t, 5), &t, 400);
             assert!(!l.begins);
         }
         assert_eq!(l.outcome.unwrap().tokens.len(), 200, "who sings may say one thing for half a minute");

@@ -38,6 +38,13 @@ async fn a_panic_fails_its_request_and_the_others_are_run_again_without_it() {
 }
 
 #[tokio::test]
+async fn what_a_window_taught_is_forgotten_when_it_is_undone() {
+    let (results, steps, _engine) = together(&["memory", "panic", "b"]).await;
+    assert_eq!(results[0].as_ref().expect("served"), &["0 at 0 behind 0 in None, false"]);
+    assert_eq!(steps, vec![1, 3, 1, 1, 1]);
+}
+
+#[tokio::test]
 async fn a_bad_item_fails_alone() {
     let (results, steps, _engine) = together(&["a", "bad"]).await;
     assert_eq!(results[0].as_ref().expect("served"), &["a 0"]);

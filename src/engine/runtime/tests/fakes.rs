@@ -100,7 +100,18 @@ impl Transcriber for Ears {
                 _ => {}
             }
             let id = session.segments.len();
-            session.segments.push(segment(id, format!("{script} {id}")));
+            let text = match script.as_str() {
+                // Says what it remembers, and remembers more.
+                "memory" => {
+                    let (context, language) = (session.context.len(), session.language.clone());
+                    let (seek, done) = (session.seek, session.done);
+                    session.context.push(7);
+                    session.language = Some("en".to_string());
+                    format!("{id} at {seek} behind {context} in {language:?}, {done}")
+                }
+                _ => format!("{script} {id}"),
+            };
+            session.segments.push(segment(id, text));
             session.seek += WINDOW;
             session.done = session.seek >= session.audio.samples.len();
             Ok(WindowReport { new_segments: 1, decoded_tokens: 1, fallbacks: 0 })

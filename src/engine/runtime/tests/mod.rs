@@ -1,5 +1,6 @@
 //! The engine on models made for the test: they do what their input tells them to, and stop where the test wants them.
 
+mod accounts;
 mod admission;
 mod containment;
 mod fakes;
