@@ -462,7 +462,7 @@ pub const MODEL: &[Key] = &[
          followed them most often (`ngram-cache`), or the passage that shares the longest stretch of text (`suffix`).",
     ).live(),
     key_of(LLAMA, "speculation.width_min", count(1, 8), "1", "Narrowest window, in proposed tokens.").live(),
-    key_of(LLAMA, "speculation.width_max", count(1, 8), "4", "Widest window, in proposed tokens.").live(),
+    key_of(LLAMA, "speculation.width_max", count(1, 8), "8", "Widest window, in proposed tokens.").live(),
     key_of(
         LLAMA,
         "speculation.ngram_min",

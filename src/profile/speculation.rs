@@ -56,7 +56,7 @@ impl SpeculationSettings {
         policy: SpeculationPolicy::Gain,
         proposer: ProposerKind::Suffix,
         width_min: 1,
-        width_max: 4,
+        width_max: 8,
         ngram_min: 3,
         ngram_max: 64,
         exploration_ratio: 0.02,

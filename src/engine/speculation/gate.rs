@@ -40,6 +40,9 @@ const ADVANCE: f64 = 4.0;
 const FRESH: u64 = 1_024;
 /// Model-wide, an observation weighs half after this many more.
 const HALF_LIFE: f64 = 96.0;
+/// Proposed tokens of one sequence that a pass verifies to see what windows cost: a wider window's cost follows from the
+/// line through those of narrower ones, and where it is used it is measured.
+const MEASURED_WIDTH: usize = 4;
 /// A pass counts at most this many times as long as expected: the machine paused.
 const PAUSE: f64 = 3.0;
 
@@ -289,20 +292,17 @@ impl Gate {
         if !held && (!self.verdict.on || self.no_gain >= PATIENCE) {
             self.decide(false, GateCode::PredictedLoss);
         }
-        let rows = n + offers.iter().flatten().map(|o| o.width).sum::<usize>();
+        let rows = n + offers.iter().map(measured_width).sum::<usize>();
         if self.verdict.on || self.costs.measured(rows, n, FRESH) {
             return None;
         }
         self.explore(offers, plain)
     }
 
-    /// All that is offered, if the ledger allows a pass that gains nothing and costs twice a plain one.
+    /// What is offered, up to some width, if the ledger allows a pass that gains nothing and costs twice a plain one.
     fn explore(&mut self, offers: &[Option<Offer>], plain: f64) -> Option<Allotment> {
         let allowed = self.exploration > 0.0 && !self.ledger.forbids(plain, plain);
-        allowed.then(|| Allotment {
-            widths: offers.iter().map(|o| o.map_or(0, |o| o.width)).collect(),
-            purpose: Purpose::Measure,
-        })
+        allowed.then(|| Allotment { widths: offers.iter().map(measured_width).collect(), purpose: Purpose::Measure })
     }
 
     /// Takes in a pass: what it cost, and what it gained if it carried windows.
@@ -352,6 +352,11 @@ impl Gate {
             self.observed.note(r.accepted == r.proposed());
         }
     }
+}
+
+/// What of an offer is verified to see what windows cost.
+fn measured_width(offer: &Option<Offer>) -> usize {
+    offer.map_or(0, |o| if o.forced { o.width } else { o.width.min(MEASURED_WIDTH) })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::proposers::{Draft, Proposal, Proposer, Source};
 use super::survival::{Estimates, Retired};
 use super::width::{Width, WidthLimits};
 use super::window::Window;
-use crate::control::speculation::{SURVIVAL_DEPTHS, SpeculationChoice, SpeculationTally};
+use crate::control::speculation::{SURVIVAL_DEPTHS, SpeculationChoice, SpeculationPolicy, SpeculationTally};
 use crate::profile::SpeculationSettings;
 
 /// Within a sequence, an observation weighs half after this many more.
@@ -57,6 +57,9 @@ pub struct Speculator {
     choice: SpeculationChoice,
     proposer: Box<dyn Proposer>,
     width: Width,
+    /// The gate weighs every token by its chance to hold, so that the widest window may be offered; else the width that
+    /// grew from what held bounds it.
+    weighed: bool,
     estimates: Estimates,
     tally: SpeculationTally,
     cooldown_tokens: usize,
@@ -74,6 +77,7 @@ impl Speculator {
             choice,
             proposer,
             width: Width::new(limits(settings)),
+            weighed: weighed(settings, choice),
             estimates: Estimates::new(HALF_LIFE),
             tally: SpeculationTally::default(),
             cooldown_tokens: settings.reject_cooldown_tokens,
@@ -87,6 +91,7 @@ impl Speculator {
     /// Other widths and another cooldown, from the next offer on. The proposer stays.
     pub fn configure(&mut self, settings: &SpeculationSettings) {
         self.width.limit(limits(settings));
+        self.weighed = weighed(settings, self.choice);
         self.cooldown_tokens = settings.reject_cooldown_tokens;
         self.cooldown = self.cooldown.min(self.cooldown_tokens);
     }
@@ -123,7 +128,8 @@ impl Speculator {
         }
         self.proposer.sync(history);
         let proposal = self.proposer.propose(&[], self.width.max().min(room));
-        let width = self.width.offered(proposal.len(), room);
+        let widest = self.width.max().min(proposal.len()).min(room);
+        let width = if self.weighed { widest } else { self.width.offered(proposal.len(), room) };
         if width == 0 {
             return None;
         }
@@ -232,6 +238,10 @@ impl Speculator {
     }
 }
 
+fn weighed(settings: &SpeculationSettings, choice: SpeculationChoice) -> bool {
+    settings.policy == SpeculationPolicy::Gain && choice == SpeculationChoice::Auto
+}
+
 fn limits(settings: &SpeculationSettings) -> WidthLimits {
     let max = settings.width_max.min(SpeculationSettings::WIDEST);
     WidthLimits { min: settings.width_min.min(max), max }
@@ -258,7 +268,12 @@ mod tests {
     use super::*;
 
     fn speculator(proposer: impl Proposer + 'static, cooldown: usize) -> Speculator {
-        let settings = SpeculationSettings { reject_cooldown_tokens: cooldown, ..SpeculationSettings::default() };
+        let settings = SpeculationSettings {
+            policy: SpeculationPolicy::Published,
+            width_max: 4,
+            reject_cooldown_tokens: cooldown,
+            ..SpeculationSettings::default()
+        };
         Speculator::new(&settings, SpeculationChoice::Auto, Box::new(proposer))
     }
 
@@ -341,6 +356,20 @@ mod tests {
         let settled = s.settle(&accept(&[], &[4], 100, |_| false));
         assert_eq!(settled.shadow.map(|e| (e.retired.accepted, e.retired.ending)), Some((0, Ending::Rejected)));
         assert_eq!(s.tally().windows, 0);
+    }
+
+    #[test]
+    fn the_gate_is_offered_all_that_it_weighs_itself() {
+        let history: Vec<u32> = (0..20).chain(0..8).collect();
+        let width = |policy, choice| {
+            let settings = SpeculationSettings { policy, ..SpeculationSettings::default() };
+            let mut s = Speculator::new(&settings, choice, Box::new(NgramSimple::new(3)));
+            s.offer(&history, 100, &model()).map(|o| o.width)
+        };
+        assert_eq!(width(SpeculationPolicy::Gain, SpeculationChoice::Auto), Some(8));
+        // Nobody weighs what is forced: it grows from what held.
+        assert_eq!(width(SpeculationPolicy::Gain, SpeculationChoice::Force), Some(2));
+        assert_eq!(width(SpeculationPolicy::Force, SpeculationChoice::Auto), Some(2));
     }
 
     #[test]

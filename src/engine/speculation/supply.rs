@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn proposal(tokens: &[u32], native: usize) -> Proposal {
-        Proposal { tokens: tokens.to_vec(), native, matched: 3, span_available: true }
+        Proposal { tokens: tokens.to_vec(), native, matched: 3, span_available: true, ..Proposal::default() }
     }
 
     fn chunk(tokens: &[u32], bridge: Option<u32>) -> Option<Chunk> {

@@ -25,17 +25,19 @@ pub fn compose(
     lookup: impl FnOnce(&[u32], usize) -> Proposal,
 ) -> Proposal {
     let room = total.saturating_sub(native.len());
-    let (tail, span_available, matched) = match rule {
+    let (tail, span_available, matched, copied) = match rule {
         TailRule::AfterDrafts => {
             let found = lookup(native, room);
-            (found.tokens, found.span_available, found.matched)
+            (found.tokens, found.span_available, found.matched, found.copied)
         }
         TailRule::BeginsWithDrafts => {
             let found = lookup(&[], total.max(native.len()));
             match found.tokens.strip_prefix(native) {
-                Some(rest) => (rest[..rest.len().min(room)].to_vec(), found.span_available, found.matched),
+                Some(rest) => {
+                    (rest[..rest.len().min(room)].to_vec(), found.span_available, found.matched, found.copied)
+                }
                 // The passage goes on differently: it is no evidence for what follows the drafts.
-                None => (Vec::new(), found.span_available, 0),
+                None => (Vec::new(), found.span_available, 0, found.copied),
             }
         }
     };
@@ -44,7 +46,7 @@ pub fn compose(
     if kept {
         tokens.extend(tail);
     }
-    Proposal { tokens, native: native.len(), matched: if kept { matched } else { 0 }, span_available }
+    Proposal { tokens, native: native.len(), matched: if kept { matched } else { 0 }, copied, span_available }
 }
 
 /// Drafts of a model with a copied tail.

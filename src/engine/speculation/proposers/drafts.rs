@@ -101,7 +101,7 @@ impl Proposer for Drafts {
     fn propose(&self, continuation: &[u32], budget: usize) -> Proposal {
         let drafted = if continuation.is_empty() { self.following() } else { &[] };
         let tokens = drafted[..drafted.len().min(budget)].to_vec();
-        Proposal { native: tokens.len(), tokens, matched: 0, span_available: false }
+        Proposal { native: tokens.len(), tokens, ..Proposal::default() }
     }
 
     fn feed(&mut self, draft: Draft) {

@@ -3,6 +3,7 @@
 //! A proposer looks tokens up or hands out drafts that were made elsewhere ([`Drafts`]); it never runs a model itself. Looking up
 //! changes nothing, and only committed tokens ever enter an index: what was proposed and refuted leaves no trace.
 
+mod bridge;
 pub mod composite;
 pub mod drafts;
 mod hash;
@@ -20,20 +21,27 @@ pub use suffix::Suffix;
 use crate::profile::{ProposerKind, SpeculationSettings};
 
 /// The kind of a proposal's tokens, as far as their chance to hold depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Source {
     /// Drafts of the model's own heads or of a draft model.
     Native,
     /// A copy of a passage that shares fewer than 5 tokens with what stands before the copy's place.
+    #[default]
     CopyShort,
     /// 5 to 12 shared tokens.
     CopyMedium,
     /// More than 12 shared tokens.
     CopyLong,
+    /// Several passages go on alike: it is copied as far as they agree.
+    CopyAgreed,
+    /// Several passages match and go on in different ways: the best of them is copied.
+    CopySplit,
+    /// The passage shares the last token or two, and more before some tokens in which the two differ.
+    CopyBridged,
 }
 
 impl Source {
-    pub const KINDS: usize = 4;
+    pub const KINDS: usize = 7;
 
     /// A copy whose passage shares `matched` tokens.
     pub fn copied(matched: usize) -> Source {
@@ -58,6 +66,8 @@ pub struct Proposal {
     pub native: usize,
     /// Tokens that the copied passage shares with the context, 0 without a copy.
     pub matched: usize,
+    /// The kind of the copied tokens.
+    pub copied: Source,
     /// Whether a passage was found, even if it was too short to be used.
     pub span_available: bool,
 }
@@ -78,7 +88,7 @@ impl Proposal {
 
     /// The kind of the copied tokens.
     pub fn tail_source(&self) -> Source {
-        Source::copied(self.matched)
+        self.copied
     }
 
     /// The first `width` tokens of it.

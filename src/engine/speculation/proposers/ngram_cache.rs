@@ -1,7 +1,7 @@
 //! What most often followed the last few tokens.
 
 use super::hash::{Context, hash};
-use super::{Proposal, Proposer};
+use super::{Proposal, Proposer, Source};
 use std::collections::HashMap;
 
 /// Longest run of tokens that is counted.
@@ -88,7 +88,8 @@ impl Proposer for NgramCache {
             ahead.push(token);
         }
         let tokens = ahead.split_off(continuation.len());
-        Proposal { native: 0, matched, span_available: !tokens.is_empty(), tokens }
+        let copied = Source::copied(matched);
+        Proposal { native: 0, matched, copied, span_available: !tokens.is_empty(), tokens }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The latest earlier occurrence of the last few tokens, and what followed it.
 
 use super::hash::Context;
-use super::{Proposal, Proposer};
+use super::{Proposal, Proposer, Source};
 
 /// Tokens of the text that a lookup goes back over.
 const SCAN: usize = 32_768;
@@ -43,7 +43,8 @@ impl Proposer for NgramSimple {
             Some(end) => {
                 let n = budget.min(len - end);
                 let tokens = text.copy(end, n);
-                Proposal { tokens, native: 0, matched: self.size, span_available: true }
+                let copied = Source::copied(self.size);
+                Proposal { tokens, native: 0, matched: self.size, copied, span_available: true }
             }
         }
     }

@@ -1,7 +1,13 @@
 //! The passage that shares the longest stretch of text with what was just said.
+//!
+//! Where several passages match about as well, they are witnesses of what comes next: the copy goes as far as they agree,
+//! since where they part is where the text varies (the values of a table, the names in a form). Where no passage matches
+//! directly, since a value has just been put in place of another, one is looked for that goes on alike behind the
+//! difference (`bridge`).
 
+use super::bridge::bridge;
 use super::hash::{Context, hash};
-use super::{Proposal, Proposer};
+use super::{Proposal, Proposer, Source};
 use std::collections::HashMap;
 
 /// Longest seed that is hashed.
@@ -15,16 +21,58 @@ const COPY_LEAST: usize = 4;
 /// No earlier occurrence.
 const NONE: u32 = u32::MAX;
 
-/// An index of every seed in the committed text, chained from the newest occurrence to the oldest.
+/// An index of every run of some tokens in a text, chained from the newest occurrence to the oldest.
+#[derive(Debug, Clone)]
+struct Chains {
+    /// Length of a run.
+    run: usize,
+    /// Hash of a run → end of its newest occurrence.
+    newest: HashMap<u64, u32>,
+    /// End of an occurrence → end of the one before it with the same hash.
+    earlier: Vec<u32>,
+}
+
+impl Chains {
+    fn new(run: usize) -> Chains {
+        Chains { run, newest: HashMap::new(), earlier: vec![NONE] }
+    }
+
+    /// Takes in the last token of `text`.
+    fn note(&mut self, text: &[u32]) {
+        let end = text.len();
+        let before = end.checked_sub(self.run).map(|from| hash(text[from..].iter().copied()));
+        // Texts beyond 4 billion tokens are not indexed further.
+        let before = before.zip(u32::try_from(end).ok()).and_then(|(h, end)| self.newest.insert(h, end));
+        self.earlier.push(before.unwrap_or(NONE));
+    }
+
+    /// Where the last run of `text` ends earlier, newest first. At the very end nothing follows: that is the run itself.
+    fn ends<'a>(&'a self, text: &Context<'_>) -> impl Iterator<Item = usize> + 'a {
+        let len = text.len();
+        let last = len.checked_sub(self.run).map(|from| hash((from..len).map(|i| text.at(i))));
+        let first = last.and_then(|h| self.newest.get(&h)).copied();
+        let next = |end: &u32| Some(self.earlier[*end as usize]).filter(|end| *end != NONE);
+        std::iter::successors(first, next).map(|end| end as usize).filter(move |end| *end < len)
+    }
+}
+
+/// An index of the committed text by seeds, and by single tokens.
 #[derive(Debug, Clone)]
 pub struct Suffix {
     ngram_min: usize,
     ngram_max: usize,
     committed: Vec<u32>,
-    /// Hash of a seed → end of its newest occurrence.
-    newest: HashMap<u64, u32>,
-    /// End of an occurrence → end of the one before it with the same hash.
-    earlier: Vec<u32>,
+    seeds: Chains,
+    tokens: Chains,
+}
+
+/// An earlier passage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Passage {
+    /// Where what follows it begins.
+    end: usize,
+    /// Tokens that it shares.
+    matched: usize,
 }
 
 impl Suffix {
@@ -32,49 +80,46 @@ impl Suffix {
     pub fn new(ngram_min: usize, ngram_max: usize) -> Suffix {
         let ngram_min = ngram_min.clamp(1, MATCH_MAX);
         let ngram_max = ngram_max.clamp(ngram_min, MATCH_MAX);
-        Suffix { ngram_min, ngram_max, committed: Vec::new(), newest: HashMap::new(), earlier: vec![NONE] }
-    }
-
-    fn seed(&self) -> usize {
-        self.ngram_min.min(SEED_MAX)
+        let seeds = Chains::new(ngram_min.min(SEED_MAX));
+        Suffix { ngram_min, ngram_max, committed: Vec::new(), seeds, tokens: Chains::new(1) }
     }
 
     fn append(&mut self, tokens: &[u32]) {
-        let seed = self.seed();
         for &token in tokens {
             self.committed.push(token);
-            let end = self.committed.len();
-            let before = end.checked_sub(seed).map(|from| hash(self.committed[from..].iter().copied()));
-            // Texts beyond 4 billion tokens are not indexed further.
-            let before = before.zip(u32::try_from(end).ok()).and_then(|(h, end)| self.newest.insert(h, end));
-            self.earlier.push(before.unwrap_or(NONE));
+            self.seeds.note(&self.committed);
+            self.tokens.note(&self.committed);
         }
     }
 
-    /// The end of the best earlier match, and its length.
-    fn find(&self, text: &Context<'_>) -> Option<(usize, usize)> {
-        let (len, seed) = (text.len(), self.seed());
-        let from = len.checked_sub(seed)?;
-        let mut at = self.newest.get(&hash((from..len).map(|i| text.at(i)))).copied().unwrap_or(NONE);
-        let mut best: Option<(usize, usize)> = None;
-        let mut compared = 0;
-        while at != NONE && compared < SCAN {
-            let end = at as usize;
-            at = self.earlier[end];
-            // At the very end nothing follows: it is the query itself.
-            if end >= len {
-                continue;
-            }
-            compared += 1;
-            let matched = text.shared_before(end, len, self.ngram_max);
-            if matched >= self.ngram_min && best.is_none_or(|(_, longest)| matched > longest) {
-                best = Some((end, matched));
-                if matched == self.ngram_max {
-                    break;
+    /// Earlier passages that match, newest first.
+    fn matches(&self, text: &Context<'_>) -> Vec<Passage> {
+        let measured = |end| Passage { end, matched: text.shared_before(end, text.len(), self.ngram_max) };
+        let found = self.seeds.ends(text).take(SCAN).map(measured);
+        found.filter(|passage| passage.matched >= self.ngram_min).collect()
+    }
+
+    /// What the longest match and those that are at least half as long go on with.
+    fn copy(text: &Context<'_>, matches: &[Passage], budget: usize) -> Proposal {
+        // Of equals the newest, which is the first.
+        let Some(best) = matches.iter().rev().max_by_key(|passage| passage.matched) else { return Proposal::default() };
+        let matched = best.matched;
+        let n = budget.min((2 * matched).max(COPY_LEAST));
+        let mut tokens = text.copy(best.end, n);
+        let mut witnesses = matches.iter().filter(|w| w.end != best.end && 2 * w.matched >= matched).peekable();
+        let copied = if witnesses.peek().is_none() {
+            Source::copied(matched)
+        } else {
+            let agree = |w: &Passage| tokens.iter().zip(text.copy(w.end, n)).take_while(|(a, b)| **a == *b).count();
+            match witnesses.map(agree).min().unwrap_or(0) {
+                0 => Source::CopySplit,
+                agreed => {
+                    tokens.truncate(agreed);
+                    Source::CopyAgreed
                 }
             }
-        }
-        best
+        };
+        Proposal { tokens, native: 0, matched, copied, span_available: true }
     }
 }
 
@@ -89,11 +134,15 @@ impl Proposer for Suffix {
 
     fn propose(&self, continuation: &[u32], budget: usize) -> Proposal {
         let text = Context { committed: &self.committed, continuation };
-        match self.find(&text) {
+        let matches = self.matches(&text);
+        if !matches.is_empty() {
+            return Suffix::copy(&text, &matches, budget);
+        }
+        match bridge(&text, self.tokens.ends(&text), self.ngram_min) {
             None => Proposal::default(),
             Some((end, matched)) => {
-                let tokens = text.copy(end, budget.min((2 * matched).max(COPY_LEAST)));
-                Proposal { tokens, native: 0, matched, span_available: true }
+                let tokens = text.copy(end, budget.min(COPY_LEAST));
+                Proposal { tokens, native: 0, matched, copied: Source::CopyBridged, span_available: true }
             }
         }
     }
@@ -125,6 +174,20 @@ mod tests {
     #[test]
     fn of_equals_the_newest_wins() {
         assert_eq!(proposed(&[1, 2, 3, 50, 7, 1, 2, 3, 60, 8, 1, 2, 3], 1), [60]);
+    }
+
+    #[test]
+    fn a_copy_goes_as_far_as_the_passages_agree() {
+        let form = |value: u32| [1, 2, 3, 4, value, 5, 6, 7];
+        let text: Vec<u32> = [form(80), form(81), form(82)].concat().into_iter().chain([1, 2, 3]).collect();
+        let p = suffix(&text).propose(&[], 8);
+        assert_eq!((p.tokens.as_slice(), p.copied), ([4].as_slice(), Source::CopyAgreed));
+        // At the value they part: that of the newest is the guess.
+        let p = suffix(&text).propose(&[4], 8);
+        assert_eq!((p.tokens[0], p.copied), (82, Source::CopySplit));
+        // A much longer match needs no witnesses.
+        let p = suffix(&[70, 71, 72, 73, 1, 2, 3, 60, 9, 1, 2, 3, 61, 70, 71, 72, 73, 1, 2, 3]).propose(&[], 1);
+        assert_eq!((p.tokens.as_slice(), p.copied), ([60].as_slice(), Source::CopyMedium));
     }
 
     #[test]
@@ -216,7 +279,8 @@ mod tests {
                 s.sync(&text[..c]);
             }
             s.sync(&text);
-            let found = s.find(&Context { committed: &text, continuation: &[] });
+            let found = s.matches(&Context { committed: &text, continuation: &[] });
+            let found = found.iter().rev().max_by_key(|p| p.matched).map(|p| (p.end, p.matched));
             prop_assert_eq!(found, plainly(&text, min));
         }
 

@@ -129,7 +129,7 @@ impl Proposer for Guess {
 
     fn propose(&self, continuation: &[u32], budget: usize) -> super::super::Proposal {
         let tokens = (0..budget as u32).map(|i| (self.0 ^ ((i + continuation.len() as u32) * 7)) % 40).collect();
-        super::super::Proposal { tokens, native: 0, matched: 0, span_available: true }
+        super::super::Proposal { tokens, span_available: true, ..Default::default() }
     }
 }
 

@@ -53,7 +53,7 @@ fn it_turns_off_soon_after_the_text_stops_repeating() {
     // From here on, runs of three that the text knows lead astray.
     let from = answer.len();
     for i in 0..300u32 {
-        let at = (i as usize * 7) % 290;
+        let at = (i as usize * 7_919) % 290;
         answer.extend_from_slice(&prompt[at..at + 3]);
         answer.push(40_000 + i);
     }

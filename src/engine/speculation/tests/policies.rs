@@ -32,7 +32,7 @@ fn a_request_may_opt_out_of_any_policy_and_into_any_but_off() {
     for policy in [SpeculationPolicy::Force, SpeculationPolicy::Published, SpeculationPolicy::Gain] {
         assert_eq!(windows(policy, SpeculationChoice::Off), (0, GateCode::RequestOff));
         let (forced, because) = windows(policy, SpeculationChoice::Force);
-        assert!(forced >= 30, "{policy:?}: {forced}");
+        assert!(forced >= 20, "{policy:?}: {forced}");
         assert_eq!(because, GateCode::RequestForce);
     }
 }
@@ -40,13 +40,13 @@ fn a_request_may_opt_out_of_any_policy_and_into_any_but_off() {
 #[test]
 fn force_verifies_whatever_is_proposed() {
     let (n, because) = windows(SpeculationPolicy::Force, SpeculationChoice::Auto);
-    assert!((30..100).contains(&n) && because == GateCode::PolicyForce, "{n}");
+    assert!((20..100).contains(&n) && because == GateCode::PolicyForce, "{n}");
 }
 
 #[test]
 fn the_published_rule_opens_on_what_plain_steps_show() {
     let (n, because) = windows(SpeculationPolicy::Published, SpeculationChoice::Auto);
-    assert!(n >= 20 && because == GateCode::AcceptanceHigh, "{n} {because:?}");
+    assert!(n >= 10 && because == GateCode::AcceptanceHigh, "{n} {because:?}");
     let s = settings(SpeculationPolicy::Published);
     let mut gate = Gate::new(&s);
     let mut lines = [Line::new(&s, SpeculationChoice::Auto, &prose(1, 100), prose(2, 800))];
@@ -79,7 +79,7 @@ fn accepted_is_at_most_drafted_and_what_was_emitted() {
         run(&mut gate, &mut lines, &memory_bound);
         let t = lines[0].speculator.tally();
         assert!(t.draft_n_accepted <= t.draft_n && t.draft_n_accepted <= n);
-        assert!(t.width_max <= 4 && t.width_sum == t.draft_n);
+        assert!(t.width_max <= s.width_max as u64 && t.width_sum == t.draft_n);
         assert_eq!(t.survival.tail.eligible[0] + t.survival.native.eligible[0] > 0, t.windows > 0);
     }
 }

@@ -65,7 +65,7 @@ async fn copies_save_passes_and_the_answer_is_the_plain_one() {
     let (tokens, report) = reported(&bench, job(&prompt(0), 60)).await;
     assert_eq!(tokens, quoted(&prompt(0), 60));
     let t = report.tally;
-    assert!(t.draft_n_accepted > 10 && t.draft_n_accepted <= t.draft_n && t.width_max <= 4, "{t:?}");
+    assert!(t.draft_n_accepted > 10 && t.draft_n_accepted <= t.draft_n && t.width_max <= 8, "{t:?}");
     assert!(bench.passes().len() < 55, "{}", bench.passes().len());
     assert_eq!((report.policy, report.gate.on, t.in_flight_max), (SpeculationPolicy::Force, true, 1));
 }
