@@ -116,14 +116,21 @@ fn a_change_is_made_as_a_whole_or_not_at_all_and_every_fault_is_told() {
         (set(&[(WAIT, "soon")]), "unknown suffix"),
         (set(&[("models.minilm-l6.generation.slots", "1")]), "is of family bert"),
         (set(&[("models.minilm-l6.adaptive.min_wait_ms", "90")]), "nothing lies between them"),
-        (set(&[("models.minilm-l6.adaptive.min_cost", "1G"), (WAIT, "2")]), "floor"),
+        (
+            set(&[
+                ("models.minilm-l6.adaptive.min_cost", "2M"),
+                ("models.minilm-l6.adaptive.max_cost", "1M"),
+                (WAIT, "2"),
+            ]),
+            "floor",
+        ),
         (set(&[("cpu.threads", "1")]), "when the engine is started again"),
         (set(&[("name", "x")]), "when the engine is started again"),
         (set(&[("models.minilm-l6.id", "x")]), "unknown key"),
         (set(&[]), "nothing is to be changed"),
         (ChangeRequest { ttl_s: Some(0.0), ..set(&[(WAIT, "2")]) }, "a lease lasts"),
         (ChangeRequest { ttl_s: Some(9.0), ..kept(&[(WAIT, "2")]) }, "cannot come back"),
-        (ChangeRequest { unset: vec!["models.minilm-l6.wait".into()], ..set(&[]) }, "did you mean `wait_ms`?"),
+        (ChangeRequest { unset: vec!["models.minilm-l6.wait_m".into()], ..set(&[]) }, "did you mean `wait_ms`?"),
         (ChangeRequest { unset: vec![WAIT.into()], ..set(&[(WAIT, "2")]) }, "to be set and to be let go"),
         (ChangeRequest { revert: Some(1), ..set(&[]) }, "is a start of the engine"),
     ] {
@@ -141,7 +148,7 @@ fn what_was_set_for_good_comes_back_and_what_does_not_fit_any_more_is_told() {
     let settings = folder.open();
     change(&settings, &kept(&[(WAIT, "3"), ("cpu.threads", "1")])).expect("taken");
     change(&settings, &kept(&[(SLOTS, "3")])).expect("taken");
-    change(&settings, &set(&[(SHARE, "0.3")])).expect("taken");
+    change(&settings, &set(&[(SHARE, "0.4")])).expect("taken");
     let threads = settings.knobs().knobs.into_iter().find(|k| k.name == "cpu.threads").expect("known");
     assert_eq!((threads.value, threads.pending.as_deref()), (None, Some("1")), "it waits for a start");
     drop(settings);
@@ -158,7 +165,7 @@ fn what_was_set_for_good_comes_back_and_what_does_not_fit_any_more_is_told() {
     assert!(settings.remarks().iter().any(|r| r.contains(SLOTS) && r.contains("does not fit any more")));
     assert_eq!(settings.profile().cpu_threads, Some(1));
     assert_eq!((value(&settings, WAIT).as_deref(), value(&settings, SLOTS).as_deref()), (Some("3"), Some("1")));
-    assert_eq!(value(&settings, SHARE).as_deref(), Some("0.5"), "that was for one life");
+    assert_eq!(value(&settings, SHARE).as_deref(), Some("0.3"), "that was for one life");
     assert_eq!(settings.journal(9).entries.iter().map(|e| e.revision).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     drop(settings);
     assert_eq!(value(&folder.open_with(&[], true, LIMIT), WAIT).as_deref(), Some("5"), "a fresh start");
@@ -170,7 +177,7 @@ fn a_torn_line_is_cut_off_and_told() {
     let folder = Folder::new("torn");
     let settings = folder.open();
     change(&settings, &kept(&[(WAIT, "3")])).expect("taken");
-    change(&settings, &kept(&[(WAIT, "4"), (SHARE, "0.3")])).expect("taken");
+    change(&settings, &kept(&[(WAIT, "4"), (SHARE, "0.4")])).expect("taken");
     drop(settings);
     let whole = folder.file();
     for cut in [whole.len() - 1, whole.len() - 40, whole.rfind("\n{").expect("lines") + 2] {
@@ -178,21 +185,21 @@ fn a_torn_line_is_cut_off_and_told() {
         let settings = folder.open();
         assert!(settings.remarks().iter().any(|r| r.contains("torn")), "{:?}", settings.remarks());
         let holds = (value(&settings, WAIT), value(&settings, SHARE));
-        assert_eq!(holds, (Some("3".into()), Some("0.5".into())), "none of it, not half");
+        assert_eq!(holds, (Some("3".into()), Some("0.3".into())), "none of it, not half");
         drop(settings);
         assert!(folder.file().ends_with('\n') && folder.file().lines().count() == 3);
     }
     fs::write(folder.0.join("journal.jsonl"), format!("nonsense\n{whole}")).expect("writes");
     let settings = folder.open();
     assert!(settings.remarks().iter().any(|r| r.contains("line 1 is no entry")));
-    assert_eq!(value(&settings, SHARE).as_deref(), Some("0.3"));
+    assert_eq!(value(&settings, SHARE).as_deref(), Some("0.4"));
 }
 
 #[test]
 fn a_full_file_is_put_aside_and_the_newest_is_enough() {
     let folder = Folder::new("rotate");
     let settings = folder.open_with(&[], false, 2_000);
-    change(&settings, &kept(&[(SHARE, "0.3")])).expect("taken");
+    change(&settings, &kept(&[(SHARE, "0.4")])).expect("taken");
     for n in 1..60 {
         change(&settings, &set(&[(WAIT, &n.to_string())])).expect("taken");
     }
@@ -208,7 +215,7 @@ fn a_full_file_is_put_aside_and_the_newest_is_enough() {
         fs::remove_file(folder.0.join(format!("journal.{n}.jsonl"))).expect("there");
     }
     let settings = folder.open();
-    assert_eq!(value(&settings, SHARE).as_deref(), Some("0.3"));
+    assert_eq!(value(&settings, SHARE).as_deref(), Some("0.4"));
     assert_eq!(settings.knobs().revision, 62, "two starts and sixty changes");
     assert!(settings.journal(99).entries.iter().all(|e| e.kind != EntryKind::Head));
 }
