@@ -81,8 +81,14 @@ impl Ledger {
         }
         let expires_at_ms = request.ttl_s.map(|s| now_ms.saturating_add((s * 1_000.0).ceil() as u64));
         for (knob, value) in &request.set {
-            // A lease hides what was set before it; for good means that nothing is to come back.
-            let beneath = self.overrides.get(knob).filter(|_| expires_at_ms.is_some() && !request.unset_all);
+            // A lease hides what was set before it and holds for longer. What was set for good waits for the next start
+            // beneath what is not; otherwise nothing is to come back.
+            let before = self.overrides.get(knob).filter(|_| !request.unset_all).cloned();
+            let beneath = match expires_at_ms {
+                Some(end) => before.and_then(|before| holding(before, end)),
+                None if request.persist => None,
+                None => before.and_then(persistent),
+            };
             let setting = Override {
                 knob: knob.clone(),
                 value: value.clone(),
@@ -93,7 +99,7 @@ impl Ledger {
                 expires_at_ms,
                 left_ms: None,
                 persist: request.persist,
-                beneath: beneath.cloned().map(Box::new),
+                beneath: beneath.map(Box::new),
             };
             next.insert(knob.clone(), setting);
         }
@@ -338,7 +344,22 @@ mod tests {
         let back = Ledger::restored(ledger.tail(99).cloned());
         assert_eq!(back.revision(), 5);
         assert_eq!(value(&back, "a"), Some("1"), "a lease only hides it");
-        assert_eq!((value(&back, "b"), value(&back, "c")), (None, None), "said over for this life of the engine");
+        assert_eq!(value(&back, "b"), Some("3"), "what is said for this life of the engine hides it, too");
+        assert_eq!(value(&back, "c"), None);
+        make(&mut ledger, &ChangeRequest { unset: vec!["b".into()], ..ChangeRequest::default() }, 0).unwrap();
+        let back = Ledger::restored(ledger.tail(99).cloned());
+        assert_eq!((value(&ledger, "b"), value(&back, "b")), (None, None), "let go is let go");
+    }
+
+    #[test]
+    fn a_lease_that_is_renewed_again_and_again_does_not_pile_up() {
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &set("a", "1"), 0).unwrap();
+        for second in 0..50 {
+            make(&mut ledger, &lease("a", "2", 60.0), second * 1_000).unwrap();
+        }
+        let beneath = ledger.overrides()["a"].beneath.as_ref().expect("what was set before");
+        assert_eq!((beneath.value.as_str(), &beneath.beneath), ("1", &None));
     }
 
     #[test]
