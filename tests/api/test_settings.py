@@ -133,7 +133,7 @@ def test_a_lease_ends_although_its_client_is_gone(clean):
 
 
 def test_a_plan_replays_what_arrived_and_changes_nothing(clean):
-    for n in range(12):
+    for n in range(6):
         assert clean.embed([f"text {n}", "another"]).status_code == 200
     before = clean.snapshot()["revision"]
     plan = clean.cli_json("plan", f"models.{TEXT_MODEL}.max_batch_requests=1", f"models.{TEXT_MODEL}.max_queue=9")
@@ -141,7 +141,7 @@ def test_a_plan_replays_what_arrived_and_changes_nothing(clean):
     report = plan["replays"][0]
     assert [run["settings"]["name"] for run in report["runs"]] == ["now", "planned"]
     assert [run["settings"]["max_batch_requests"] for run in report["runs"]] == [caps(clean)["max_batch_requests"], 1]
-    assert report["recorded"]["lanes"][0]["served"] >= 12
+    assert report["recorded"]["lanes"][0]["served"] >= 6
     assert len(plan["remarks"]) == 1 and "max_queue" in plan["remarks"][0]
     shown = clean.cli("plan", f"models.{TEXT_MODEL}.wait_ms=40")
     assert shown.returncode == 0 and b"planned" in shown.stdout and b"recorded" in shown.stdout
