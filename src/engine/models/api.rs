@@ -249,6 +249,13 @@ pub trait CausalLm: Send {
     fn slot_len(&self, slot: usize) -> usize;
     /// Rewinds a slot to `len` tokens; an error when it is shorter.
     fn truncate(&mut self, slot: usize, len: usize) -> Result<(), ModelError>;
+    /// Puts the first `len` tokens of slot `from` into slot `to`, in place of what that holds; an error when `from` is
+    /// shorter or the model cannot, and then `to` is as it was.
+    fn fork(&mut self, from: usize, to: usize, len: usize) -> Result<(), ModelError> {
+        Err(ModelError::Other(format!(
+            "slot {from} cannot be copied to {to} ({len} tokens): the model does not do that"
+        )))
+    }
     fn slots(&self) -> usize;
     fn weights_bytes(&self) -> u64;
     fn kv_bytes(&self) -> u64;

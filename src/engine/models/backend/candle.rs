@@ -263,6 +263,17 @@ impl Backend for CandleBackend {
         kv.keys.iter().chain(&kv.values).map(|t| 4 * t.elem_count() as u64).sum()
     }
 
+    fn kv_copy(&self, kv: &mut Kv, from: usize, to: usize, len: usize) -> Result<(), ModelError> {
+        super::check_copy(&kv.shape, from, to, len)?;
+        let KvShape { layers, slots, .. } = kv.shape;
+        for (from, to) in (0..layers).map(|layer| (layer * slots + from, layer * slots + to)).filter(|_| len > 0) {
+            for cache in [&kv.keys, &kv.values] {
+                cache[to].slice_set(&cache[from].narrow(0, 0, len)?.copy()?, 0, 0)?;
+            }
+        }
+        Ok(())
+    }
+
     fn kv_write(&self, kv: &mut Kv, layer: usize, spans: &[KvSpan], k: &Tensor, v: &Tensor) -> Result<(), ModelError> {
         for span in spans.iter().filter(|s| !s.rows.is_empty()) {
             let at = kv.index(layer, span)?;

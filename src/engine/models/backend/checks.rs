@@ -44,6 +44,17 @@ pub(super) fn check_span(shape: &KvShape, layer: usize, span: &KvSpan) -> Result
     }
 }
 
+/// Both slots of a copy must exist, be two, and have room.
+pub(super) fn check_copy(shape: &KvShape, from: usize, to: usize, len: usize) -> Result<(), ModelError> {
+    if from >= shape.slots || to >= shape.slots || from == to || len > shape.capacity {
+        return refuse(format!(
+            "{len} positions of slot {from} cannot be copied to slot {to}: there are {} slots of {} positions",
+            shape.slots, shape.capacity
+        ));
+    }
+    Ok(())
+}
+
 /// Heads must divide evenly and match the width of the queries.
 pub(super) fn check_heads(heads: usize, kv_heads: usize, head_dim: usize, width: usize) -> Result<(), ModelError> {
     if heads == 0 || kv_heads == 0 || head_dim == 0 || !heads.is_multiple_of(kv_heads) || heads * head_dim != width {

@@ -270,6 +270,12 @@ impl Backend for CpuBackend {
         kv.cache.bytes()
     }
 
+    fn kv_copy(&self, kv: &mut Kv, from: usize, to: usize, len: usize) -> Result<(), ModelError> {
+        super::check_copy(&kv.shape, from, to, len)?;
+        kv.cache.copy(from, to, len);
+        Ok(())
+    }
+
     fn kv_write(&self, kv: &mut Kv, layer: usize, spans: &[KvSpan], k: &Mat, v: &Mat) -> Result<(), ModelError> {
         let width = kv.shape.kv_heads * kv.shape.head_dim;
         k.need(k.rows, width, "keys")?;

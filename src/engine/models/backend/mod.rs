@@ -14,7 +14,8 @@ use super::ModelError;
 use candle_core::Tensor;
 use candle_core::quantized::QTensor;
 use checks::{
-    check_cover, check_heads, check_ids, check_keys, check_rope, check_rows, check_span, rope_angles, unfold_rows,
+    check_copy, check_cover, check_heads, check_ids, check_keys, check_rope, check_rows, check_span, rope_angles,
+    unfold_rows,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -162,6 +163,8 @@ pub trait Backend: Send + Sync + 'static {
     fn rows_are_independent(&self) -> bool {
         false
     }
+    /// Copies the first `len` positions of slot `from` to slot `to`, in every layer.
+    fn kv_copy(&self, kv: &mut Self::Kv, from: usize, to: usize, len: usize) -> Result<(), ModelError>;
     /// Stores the rows of `k` and `v` at their spans' positions in `layer`.
     fn kv_write(
         &self,

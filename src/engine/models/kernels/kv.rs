@@ -62,6 +62,26 @@ impl KvCache {
         &self.values[self.head(layer, slot, head) * each..][..each]
     }
 
+    /// Copies the first `len` positions of slot `from` to slot `to`, in every layer.
+    ///
+    /// # Panics
+    /// When a slot or a position is outside the cache.
+    pub fn copy(&mut self, from: usize, to: usize, len: usize) {
+        assert!(len <= self.capacity, "{len} positions of {}", self.capacity);
+        let (d, tiles) = (self.head_dim, self.head_dim.div_ceil(TILE));
+        for (layer, head) in (0..self.layers).flat_map(|l| (0..self.kv_heads).map(move |h| (l, h))) {
+            let (from, to) = (self.head(layer, from, head), self.head(layer, to, head));
+            // Whole tiles: positions beyond `len` are not valid on either side.
+            let (each, part) = (self.positions * d, len.div_ceil(TILE) * TILE * d);
+            self.keys.copy_within(from * each..from * each + part, to * each);
+            let row = self.positions * TILE;
+            for tile in 0..tiles {
+                let at = |head: usize| (head * tiles + tile) * row;
+                self.values.copy_within(at(from)..at(from) + len * TILE, at(to));
+            }
+        }
+    }
+
     /// Stores rows of keys and values, `[rows, kv_heads · head_dim]` each, at positions from `start`.
     ///
     /// # Panics

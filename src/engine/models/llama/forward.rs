@@ -106,14 +106,14 @@ impl<B: Backend> Llama<B> {
         let normed = b.rms_norm(&picked, &self.weights.norm, self.config.norm_eps)?;
         b.download(b.linear(&normed, &self.weights.head)?)
     }
-}
 
-impl<B: Backend> CausalLm for Llama<B> {
-    fn config(&self) -> &LmConfig {
-        &self.config
-    }
-
-    fn forward(&mut self, spans: &[LmSpan<'_>]) -> Result<Vec<Vec<f32>>, ModelError> {
+    /// A forward pass whose layers run as the given ranges, one after the other; together they are all layers. What one
+    /// hands to the next is the hidden state of every row, so a stage may run elsewhere.
+    pub fn forward_stages(
+        &mut self,
+        stages: &[Range<usize>],
+        spans: &[LmSpan<'_>],
+    ) -> Result<Vec<Vec<f32>>, ModelError> {
         let rows = self.rows_of(spans)?;
         if spans.is_empty() {
             return Ok(Vec::new());
@@ -123,8 +123,10 @@ impl<B: Backend> CausalLm for Llama<B> {
             self.lengths[s.slot] = s.start;
         }
         let ids: Vec<u32> = spans.iter().flat_map(|s| s.tokens).copied().collect();
-        let hidden = self.backend.embed(&self.weights.embed, &ids)?;
-        let hidden = self.forward_layers(0..self.config.layers, hidden, &rows)?;
+        let mut hidden = self.backend.embed(&self.weights.embed, &ids)?;
+        for stage in stages {
+            hidden = self.forward_layers(stage.clone(), hidden, &rows)?;
+        }
         let mut wanted = Vec::new();
         for (s, at) in spans.iter().zip(&rows.spans) {
             match s.logits {
@@ -138,6 +140,16 @@ impl<B: Backend> CausalLm for Llama<B> {
             self.lengths[s.slot] = s.start + s.tokens.len();
         }
         Ok(split_rows(spans, &mut all, self.config.vocab))
+    }
+}
+
+impl<B: Backend> CausalLm for Llama<B> {
+    fn config(&self) -> &LmConfig {
+        &self.config
+    }
+
+    fn forward(&mut self, spans: &[LmSpan<'_>]) -> Result<Vec<Vec<f32>>, ModelError> {
+        self.forward_stages(&[0..self.config.layers], spans)
     }
 
     fn slot_len(&self, slot: usize) -> usize {
@@ -153,6 +165,21 @@ impl<B: Backend> CausalLm for Llama<B> {
             Some(have) => Err(ModelError::BadInput(format!("slot {slot} holds {have} tokens, cannot rewind to {len}"))),
             None => Err(ModelError::BadInput(format!("slot {slot} of {}", self.lengths.len()))),
         }
+    }
+
+    fn fork(&mut self, from: usize, to: usize, len: usize) -> Result<(), ModelError> {
+        let (Some(&have), Some(_)) = (self.lengths.get(from), self.lengths.get(to)) else {
+            return Err(ModelError::BadInput(format!("slots {from} and {to} of {}", self.lengths.len())));
+        };
+        if have < len || from == to {
+            return Err(ModelError::BadInput(format!(
+                "slot {from} holds {have} tokens, {len} of them cannot be copied to slot {to}"
+            )));
+        }
+        self.lengths[to] = 0;
+        self.backend.kv_copy(&mut self.kv, from, to, len)?;
+        self.lengths[to] = len;
+        Ok(())
     }
 
     fn slots(&self) -> usize {

@@ -33,6 +33,17 @@ pub fn load<B: Backend>(
     backend: Arc<B>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<LoadedModel, ModelError> {
+    let (front, model) = parts(path, settings, backend, progress)?;
+    Ok(LoadedModel { front: ModelFront::Lm(front), back: ModelBack::Lm(Box::new(model)) })
+}
+
+/// The halves of the model in the file at `path`.
+fn parts<B: Backend>(
+    path: &Path,
+    settings: &GenerationSettings,
+    backend: Arc<B>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<(LmFront, Llama<B>), ModelError> {
     let file = gguf::open(path)?;
     let m = &file.metadata;
     let vocabulary = Vocabulary::from_metadata(m)?;
@@ -63,7 +74,7 @@ pub fn load<B: Backend>(
         eos,
         bos_id,
     };
-    Ok(LoadedModel { front: ModelFront::Lm(front), back: ModelBack::Lm(Box::new(model)) })
+    Ok((front, model))
 }
 
 fn end_ids(m: &Metadata, vocabulary: &Vocabulary, eos: Option<u32>) -> Result<Vec<u32>, ModelError> {
@@ -180,19 +191,20 @@ mod tests {
     }
 
     fn load_on<B: Backend>(data: &[u8], backend: B) -> Result<(LmFront, Box<dyn CausalLm>), ModelError> {
+        parts_on(data, backend).map(|(front, model)| -> (LmFront, Box<dyn CausalLm>) { (front, Box::new(model)) })
+    }
+
+    fn parts_on<B: Backend>(data: &[u8], backend: B) -> Result<(LmFront, Llama<B>), ModelError> {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("lanekeeper-tiny-{}-{n}.gguf", std::process::id()));
         std::fs::write(&path, data).expect("a writable temp folder");
         let mut told = vec![0.0];
-        let loaded = load(&path, &settings(), Arc::new(backend), &mut |done| told.push(done));
+        let loaded = parts(&path, &settings(), Arc::new(backend), &mut |done| told.push(done));
         assert!(told.is_sorted() && (loaded.is_err() || told.last() == Some(&1.0)), "{told:?}");
         std::fs::remove_file(&path).expect("the file is there");
-        match loaded? {
-            LoadedModel { front: ModelFront::Lm(f), back: ModelBack::Lm(b) } => Ok((f, b)),
-            _ => panic!("a language model was asked for"),
-        }
+        loaded
     }
 
     fn model() -> Box<dyn CausalLm> {
@@ -253,6 +265,61 @@ mod tests {
             let row = m.forward(&[span(1, i, &tokens[i..=i], LogitsFor::Last)]).expect("runs").remove(0);
             assert_eq!(bits(&row), bits(&cold[i * VOCAB..(i + 1) * VOCAB]));
         }
+    }
+
+    fn cut_in_two<B: Backend>(backend: B) {
+        let mut m = parts_on(&tiny().build(), backend).expect("loads").1;
+        let bits = |all: Vec<Vec<f32>>| -> Vec<u32> { all.into_iter().flatten().map(f32::to_bits).collect() };
+        let tokens = [3, 4, 5, 6, 7, 8, 9];
+        // Prompts, then a window of one beside a chunk of the other: every kind of row crosses the cut.
+        let passes = [
+            vec![span(0, 0, &tokens, LogitsFor::All), span(2, 0, &tokens[..4], LogitsFor::None)],
+            vec![span(0, 7, &[5, 6, 2], LogitsFor::All), span(2, 4, &tokens[4..], LogitsFor::Last)],
+        ];
+        let whole: Vec<_> = passes.iter().map(|p| bits(m.forward(p).expect("runs"))).collect();
+        for cut in 0..=2 {
+            m.truncate(0, 0).and_then(|()| m.truncate(2, 0)).expect("rewinds");
+            let stages = [0..cut, cut..2];
+            for (pass, whole) in passes.iter().zip(&whole) {
+                assert_eq!(&bits(m.forward_stages(&stages, pass).expect("runs")), whole, "cut at {cut}");
+            }
+        }
+    }
+
+    /// Layers that run as two ranges give the same bits as in one go: what a model split over hosts rests on.
+    #[test]
+    fn layers_in_two_ranges_are_layers_in_one() {
+        cut_in_two(CpuBackend::new(2));
+        cut_in_two(CandleBackend::new(Device::Cpu));
+    }
+
+    fn forked<B: Backend>(backend: B) {
+        // Where a row depends on its neighbours, what was read beside others is the same but for roundings.
+        let exact = backend.rows_are_independent();
+        let mut m = load_on(&tiny().build(), backend).expect("loads").1;
+        let bits = |l: &[f32]| l.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        let tokens: Vec<u32> = (0..21).map(|i| 2 + i % 10).collect();
+        m.forward(&[span(0, 0, &tokens, LogitsFor::None), span(2, 0, &[9; 30], LogitsFor::None)]).expect("runs");
+        // In the middle of a tile of keys, and at its edge; over what was there.
+        for n in [5, 16, 20] {
+            m.fork(0, 2, n).expect("copies");
+            assert_eq!((m.slot_len(0), m.slot_len(2)), (21, n));
+            let own = m.forward(&[span(2, n, &tokens[n..], LogitsFor::Last)]).expect("runs").remove(0);
+            let all = m.forward(&[span(1, 0, &tokens[..n], LogitsFor::None)]);
+            assert!(all.is_ok());
+            let cold = m.forward(&[span(1, n, &tokens[n..], LogitsFor::Last)]).expect("runs").remove(0);
+            assert!(if exact { bits(&own) == bits(&cold) } else { close(&own, &cold) }, "{n}");
+        }
+        for (from, to, len) in [(0, 0, 3), (0, 1, 22), (3, 1, 1), (0, 3, 1)] {
+            assert!(matches!(m.fork(from, to, len), Err(ModelError::BadInput(_))), "{from} {to} {len}");
+        }
+        assert_eq!((m.slot_len(0), m.slot_len(1)), (21, 21));
+    }
+
+    #[test]
+    fn a_copied_start_is_as_good_as_one_that_was_read() {
+        forked(CpuBackend::new(2));
+        forked(CandleBackend::new(Device::Cpu));
     }
 
     #[test]

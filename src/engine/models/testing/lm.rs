@@ -46,6 +46,10 @@ pub(crate) struct Probe {
     passes: Mutex<Vec<Vec<(usize, usize, usize)>>>,
     /// So many rewinds fail from now on.
     pub(crate) failing_rewinds: AtomicUsize,
+    /// So many copies of slots fail from now on.
+    pub(crate) failing_forks: AtomicUsize,
+    /// So many passes fail from now on.
+    pub(crate) failing_passes: AtomicUsize,
     /// So many passes panic from now on.
     pub(crate) panicking_passes: AtomicUsize,
     /// Rows that are computed with others in a span come out wrong now and then, as on a device whose sums depend on the
@@ -103,6 +107,9 @@ impl CausalLm for FakeLm {
         let rows = spans.iter().map(|s| (s.slot, s.start, s.tokens.len())).collect();
         self.probe.passes.lock().expect("not poisoned").push(rows);
         assert!(!take_one(&self.probe.panicking_passes), "told to panic");
+        if take_one(&self.probe.failing_passes) {
+            return Err(ModelError::Other("told to fail".into()));
+        }
         let mut answers = Vec::with_capacity(spans.len());
         for s in spans {
             assert!(!s.tokens.contains(&PANIC), "told to panic");
@@ -135,6 +142,14 @@ impl CausalLm for FakeLm {
             return Err(ModelError::BadInput(format!("slot {slot} holds {have} tokens, cannot rewind to {len}")));
         }
         self.slots[slot].truncate(len);
+        Ok(())
+    }
+
+    fn fork(&mut self, from: usize, to: usize, len: usize) -> Result<(), ModelError> {
+        if len > self.slots[from].len() || take_one(&self.probe.failing_forks) {
+            return Err(ModelError::BadInput(format!("slot {from} has no {len} tokens to copy")));
+        }
+        self.slots[to] = self.slots[from][..len].to_vec();
         Ok(())
     }
 
