@@ -9,7 +9,9 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use http::{HeaderValue, header};
 use serde::Serialize;
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::Future;
 use std::time::Duration;
 
 /// Longest silence on a stream: proxies and clients close quiet connections.
@@ -35,6 +37,44 @@ pub(super) fn done() -> Bytes {
 pub(super) fn error_frame(fault: &Fault) -> Bytes {
     let json = serde_json::to_string(&fault.body()).unwrap_or_else(|_| r#"{"error":{"message":"?"}}"#.to_string());
     format!("data: {json}\n\n").into()
+}
+
+/// What turns the events of a job into frames.
+pub(super) trait Telling: Send + 'static {
+    type Event: Send;
+    /// The next event; `None` when the job ended without saying so.
+    fn next(&mut self) -> impl Future<Output = Option<Self::Event>> + Send;
+    /// The frames of an event, into `frames`. Nothing is asked for behind the end.
+    fn take(&mut self, event: Option<Self::Event>, frames: &mut VecDeque<Bytes>) -> Told;
+}
+
+/// Whether more is to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    More,
+    All,
+}
+
+/// The frames of a job, `opening` first. An event may have been taken from it already.
+pub(super) fn tell<T: Telling>(
+    teller: T,
+    first: Option<Option<T::Event>>,
+    opening: VecDeque<Bytes>,
+) -> impl Stream<Item = Bytes> + Send + 'static
+where
+    T::Event: 'static,
+{
+    let state = (teller, first, opening, Told::More);
+    futures_util::stream::unfold(state, |(mut teller, mut first, mut frames, mut told)| async move {
+        while frames.is_empty() && told == Told::More {
+            let event = match first.take() {
+                Some(event) => event,
+                None => teller.next().await,
+            };
+            told = teller.take(event, &mut frames);
+        }
+        frames.pop_front().map(|frame| (frame, (teller, first, frames, told)))
+    })
 }
 
 /// An event stream as an answer. A comment goes out after each [`COMMENT_EVERY`] of silence.

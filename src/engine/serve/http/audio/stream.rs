@@ -4,60 +4,47 @@ use super::shape::Usage;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::models::Segment;
 use crate::engine::runtime::{Ticket, TranscriptEvent};
-use crate::engine::serve::sse;
+use crate::engine::serve::sse::{self, Telling, Told};
 use crate::engine::serve::timing::round_ms;
 use bytes::Bytes;
 use futures_util::Stream;
 use serde_json::json;
 use std::collections::VecDeque;
 
-type Event = Option<Result<TranscriptEvent, Fault>>;
+type Event = Result<TranscriptEvent, Fault>;
 
 /// The frames of a transcription. `first` was taken from the ticket already, if anything was. `cut` gives the seconds
 /// that were decoded of a file that ended early.
 pub(super) fn frames(
     ticket: Ticket<TranscriptEvent>,
-    first: Option<Event>,
+    first: Option<Option<Event>>,
     seconds: f64,
     cut: bool,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
-    let state = State { ticket, first, text: String::new(), seconds, cut, pending: VecDeque::new(), ended: false };
-    futures_util::stream::unfold(state, |mut state| async move { state.next().await.map(|frame| (frame, state)) })
+    sse::tell(State { ticket, text: String::new(), seconds, cut }, first, VecDeque::new())
 }
 
 struct State {
     ticket: Ticket<TranscriptEvent>,
-    first: Option<Event>,
     text: String,
     seconds: f64,
     cut: bool,
-    pending: VecDeque<Bytes>,
-    ended: bool,
 }
 
-impl State {
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.pending.pop_front() {
-                return Some(frame);
-            }
-            if self.ended {
-                return None;
-            }
-            let event = match self.first.take() {
-                Some(event) => event,
-                None => self.ticket.next().await,
-            };
-            self.take(event);
-        }
+impl Telling for State {
+    type Event = Event;
+
+    async fn next(&mut self) -> Option<Event> {
+        self.ticket.next().await
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: Option<Event>, frames: &mut VecDeque<Bytes>) -> Told {
         match event {
             Some(Ok(TranscriptEvent::Segment(segment))) => {
                 if let Some(delta) = self.delta(&segment) {
-                    self.pending.push_back(sse::frame(&json!({"type": "transcript.text.delta", "delta": delta})));
+                    frames.push_back(sse::frame(&json!({"type": "transcript.text.delta", "delta": delta})));
                 }
+                return Told::More;
             }
             Some(Ok(TranscriptEvent::Done { language, times })) => {
                 let mut end = json!({
@@ -71,24 +58,23 @@ impl State {
                 if self.cut {
                     end["truncated"] = json!(true);
                 }
-                self.pending.extend([sse::frame(&end), sse::done()]);
-                self.ended = true;
+                frames.extend([sse::frame(&end), sse::done()]);
             }
-            Some(Err(fault)) => self.fail(&fault),
-            None => self.fail(&Fault::new(ErrorKind::Internal, "the model's worker ended")),
+            Some(Err(fault)) => frames.push_back(sse::error_frame(&fault)),
+            None => {
+                frames.push_back(sse::error_frame(&Fault::new(ErrorKind::Internal, "the model's worker ended")));
+            }
         }
+        Told::All
     }
+}
 
+impl State {
     /// What a segment adds to the text, so that the deltas joined are the text of the end.
     fn delta(&mut self, segment: &Segment) -> Option<String> {
         let text = if self.text.is_empty() { segment.text.trim_start() } else { &segment.text };
         self.text.push_str(text);
         (!text.is_empty()).then(|| text.to_string())
-    }
-
-    fn fail(&mut self, fault: &Fault) {
-        self.pending.push_back(sse::error_frame(fault));
-        self.ended = true;
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Lm {
     room: usize,
     bound: &'static str,
     default_max_tokens: usize,
+    /// Answers that can wait and run at once.
+    at_once: usize,
 }
 
 impl Lm {
@@ -45,7 +47,8 @@ impl Lm {
         let pool = generation.kv_tokens;
         let (room, bound) =
             if pool < context { (pool, "KV pool (generation.kv_tokens)") } else { (context, "context") };
-        Ok(Lm { model, room, bound, default_max_tokens: generation.default_max_tokens, front })
+        let at_once = generation.queue.max(1) + generation.slots;
+        Ok(Lm { model, room, bound, default_max_tokens: generation.default_max_tokens, at_once, front })
     }
 
     pub(super) fn front(&self) -> &LmFront {

@@ -30,6 +30,15 @@ impl Run {
         prompts: Vec<Prompt>,
         caller: &Caller,
     ) -> Result<Run, Fault> {
+        let wanted = prompts.len() * settings.n;
+        if wanted > lm.at_once {
+            let (param, of) = if prompts.len() > lm.at_once { ("prompt", "prompts") } else { ("n", "answers") };
+            let message = format!(
+                "{wanted} answers are asked for at once, model `{}` has room for {} (generation.slots and generation.queue)",
+                lm.model, lm.at_once
+            );
+            return Err(Fault::invalid(param, message).hint(format!("ask for fewer {of} in one request")));
+        }
         let prompt_tokens = prompts.iter().map(|(_, tokens)| tokens.len()).sum();
         let mut budgets = Vec::with_capacity(prompts.len());
         for (param, tokens) in &prompts {

@@ -3,7 +3,7 @@
 use super::run::{Event, Run};
 use super::shape::{Head, Totals};
 use crate::engine::runtime::GenerationEvent;
-use crate::engine::serve::sse;
+use crate::engine::serve::sse::{self, Telling, Told};
 use bytes::Bytes;
 use futures_util::Stream;
 use serde_json::Value;
@@ -16,102 +16,82 @@ pub(super) fn frames(
     first: Option<Event>,
     include_usage: bool,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
-    let mut state = State {
+    let state = State {
         offsets: vec![0; run.choices],
         totals: Totals::new(run.prompt_tokens),
         left: run.choices,
-        pending: VecDeque::new(),
-        ended: false,
         head,
         run,
-        first,
         include_usage,
     };
-    state.open();
-    futures_util::stream::unfold(state, |mut state| async move { state.next().await.map(|frame| (frame, state)) })
+    let opening = (0..state.run.choices).filter_map(|index| state.head.opening(index));
+    let opening = opening.map(|opening| state.frame(vec![opening], None)).collect();
+    sse::tell(state, first.map(Some), opening)
 }
 
 struct State {
     head: Head,
     run: Run,
-    first: Option<Event>,
     include_usage: bool,
     /// Characters sent per choice.
     offsets: Vec<usize>,
     totals: Totals,
     /// Choices that have not ended.
     left: usize,
-    pending: VecDeque<Bytes>,
-    ended: bool,
+}
+
+impl Telling for State {
+    type Event = Event;
+
+    async fn next(&mut self) -> Option<Event> {
+        self.run.next().await
+    }
+
+    fn take(&mut self, event: Option<Event>, frames: &mut VecDeque<Bytes>) -> Told {
+        match event {
+            Some((choice, Ok(event))) => self.tell(choice, event, frames),
+            Some((_, Err(fault))) => {
+                frames.push_back(sse::error_frame(&fault));
+                Told::All
+            }
+            // Every choice sends its end first; this is only so that a stream cannot hang.
+            None => Told::All,
+        }
+    }
 }
 
 impl State {
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.pending.pop_front() {
-                return Some(frame);
-            }
-            if self.ended {
-                return None;
-            }
-            let event = match self.first.take() {
-                Some(event) => Some(event),
-                None => self.run.next().await,
-            };
-            match event {
-                Some((choice, Ok(event))) => self.take(choice, event),
-                Some((_, Err(fault))) => {
-                    self.pending.push_back(sse::error_frame(&fault));
-                    self.ended = true;
-                }
-                // Every choice sends its end first; this is only so that a stream cannot hang.
-                None => self.ended = true,
-            }
-        }
-    }
-
-    fn open(&mut self) {
-        for index in 0..self.run.choices {
-            if let Some(opening) = self.head.opening(index) {
-                self.push(vec![opening], None);
-            }
-        }
-    }
-
-    fn take(&mut self, choice: usize, event: GenerationEvent) {
+    fn tell(&mut self, choice: usize, event: GenerationEvent, frames: &mut VecDeque<Bytes>) -> Told {
         match event {
             GenerationEvent::Delta { text, logprobs, .. } => {
                 let logprobs = self.head.logprobs(&logprobs, self.offsets[choice]);
-                if text.is_empty() && logprobs.is_none() {
-                    return;
+                if !text.is_empty() || logprobs.is_some() {
+                    self.offsets[choice] += text.chars().count();
+                    frames.push_back(self.frame(vec![self.head.piece(choice, &text, logprobs)], None));
                 }
-                self.offsets[choice] += text.chars().count();
-                self.push(vec![self.head.piece(choice, &text, logprobs)], None);
+                Told::More
             }
             GenerationEvent::Done { finish, cached_tokens, completion_tokens, times, speculation, .. } => {
                 let cached = self.run.accounts(choice).then_some(cached_tokens);
                 self.totals.add(cached, completion_tokens, times, speculation.map(|report| *report));
                 self.left -= 1;
                 let timings = (self.left == 0).then(|| self.totals.timings());
-                self.push(vec![self.head.closing(choice, finish)], timings);
-                if self.left == 0 {
-                    self.close();
+                frames.push_back(self.frame(vec![self.head.closing(choice, finish)], timings));
+                if self.left > 0 {
+                    return Told::More;
                 }
+                if self.include_usage {
+                    let mut frame = self.head.around(true, Vec::new());
+                    frame.insert("usage".into(), self.totals.usage());
+                    frames.push_back(sse::frame(&frame));
+                }
+                frames.push_back(sse::done());
+                Told::All
             }
         }
     }
 
-    fn close(&mut self) {
-        if self.include_usage {
-            let mut frame = self.head.around(true, Vec::new());
-            frame.insert("usage".into(), self.totals.usage());
-            self.pending.push_back(sse::frame(&frame));
-        }
-        self.pending.push_back(sse::done());
-        self.ended = true;
-    }
-
-    fn push(&mut self, choices: Vec<Value>, timings: Option<Value>) {
+    fn frame(&self, choices: Vec<Value>, timings: Option<Value>) -> Bytes {
         let mut frame = self.head.around(true, choices);
         if self.include_usage {
             // The clients' types want the field on every frame once it was asked for.
@@ -120,7 +100,7 @@ impl State {
         if let Some(timings) = timings {
             frame.insert("timings".into(), timings);
         }
-        self.pending.push_back(sse::frame(&frame));
+        sse::frame(&frame)
     }
 }
 
