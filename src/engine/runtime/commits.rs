@@ -8,8 +8,8 @@ use super::ticket::RequestId;
 use crate::control::commits::{CommitFrame, CommitKey};
 use crate::engine::speculation::commits::{Commit, CommitSettings, CommitSink, Terminal};
 use crate::engine::speculation::lifecycle::Lifecycle;
+use prometheus_client::metrics::counter::Counter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::broadcast::{self, error::RecvError, error::TryRecvError};
 
 /// Frames that an observer may be behind.
@@ -20,17 +20,32 @@ const KEPT: usize = 1_024;
 pub struct CommitHub {
     frames: broadcast::Sender<Arc<CommitFrame>>,
     session: String,
+    counts: CommitCounts,
+}
+
+/// What the hub counts, as the metrics show it. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct CommitCounts {
+    /// Frames sent to observers.
+    pub sent: Counter,
     /// Frames that observers missed, over all of them.
-    dropped: AtomicU64,
+    pub dropped: Counter,
     /// Things told of requests that had ended: a mistake of ours, each.
-    settled: AtomicU64,
+    pub settled: Counter,
 }
 
 impl Default for CommitHub {
     fn default() -> Self {
+        CommitHub::new(CommitCounts::default())
+    }
+}
+
+impl CommitHub {
+    /// A hub that counts into `counts`.
+    pub fn new(counts: CommitCounts) -> CommitHub {
         let session = format!("{:x}-{:x}", unix_ms(), std::process::id());
         let frames = broadcast::Sender::new(KEPT);
-        CommitHub { frames, session, dropped: AtomicU64::new(0), settled: AtomicU64::new(0) }
+        CommitHub { frames, session, counts }
     }
 }
 
@@ -42,12 +57,12 @@ impl CommitHub {
 
     /// Frames that observers missed, over all of them.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.counts.dropped.get()
     }
 
     /// Things told of requests after their end.
     pub fn settled(&self) -> u64 {
-        self.settled.load(Ordering::Relaxed)
+        self.counts.settled.get()
     }
 
     /// The lifecycle of a request that starts now. Without observers it holds nothing and tells nothing.
@@ -72,7 +87,9 @@ pub struct HubSink(Arc<CommitHub>);
 impl HubSink {
     /// An error means that the last observer has gone.
     fn send(&self, frame: CommitFrame) {
-        let _ = self.0.frames.send(Arc::new(frame));
+        if self.0.frames.send(Arc::new(frame)).is_ok() {
+            self.0.counts.sent.inc();
+        }
     }
 }
 
@@ -97,7 +114,7 @@ impl CommitSink<Arc<CommitKey>> for HubSink {
     }
 
     fn settled(&mut self, _: &Arc<CommitKey>) {
-        self.0.settled.fetch_add(1, Ordering::Relaxed);
+        self.0.counts.settled.inc();
     }
 }
 
@@ -119,7 +136,7 @@ impl CommitFeed {
     }
 
     fn gap(&self, frames: u64) -> Arc<CommitFrame> {
-        self.hub.dropped.fetch_add(frames, Ordering::Relaxed);
+        self.hub.counts.dropped.inc_by(frames);
         Arc::new(CommitFrame::Gap { frames })
     }
 
@@ -161,7 +178,7 @@ mod tests {
         let CommitFrame::Gap { frames } = *gap else { panic!("{gap:?}") };
         assert_eq!(frames, u64::from(tokens) + 2 - KEPT as u64);
         assert_eq!(total(&*slow.next().await), frames, "the first frame was the start");
-        assert_eq!(hub.dropped(), frames);
+        assert_eq!((hub.dropped(), hub.counts.sent.get()), (frames, u64::from(tokens) + 2));
         assert!(life.commit(&[1], Micros(0)).is_err());
         assert_eq!(hub.settled(), 1);
     }

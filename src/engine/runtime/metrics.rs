@@ -7,6 +7,7 @@ mod speculation;
 pub use speculation::SpeculationMetrics;
 
 use super::clock::lock;
+use super::commits::CommitCounts;
 use super::registry::NewRequest;
 use crate::control::snapshot::{ModelState, Outcome};
 use crate::control::{Op, Snapshot};
@@ -129,6 +130,7 @@ pub struct Metrics {
     failed_rewinds: Family<ModelLabels, Counter>,
     iteration_seconds: Histograms<ModelLabels>,
     speculation: speculation::SpeculationFamilies,
+    commits: CommitCounts,
     pending: Family<LaneLabels, Gauge>,
     pending_cost: Family<LaneLabels, Gauge>,
     running: Family<LaneLabels, Gauge>,
@@ -176,6 +178,7 @@ impl Default for Metrics {
             failed_rewinds: Family::default(),
             iteration_seconds: Family::new_with_constructor(seconds),
             speculation: speculation::SpeculationFamilies::default(),
+            commits: CommitCounts::default(),
             pending: Family::default(),
             pending_cost: Family::default(),
             running: Family::default(),
@@ -221,6 +224,10 @@ impl Default for Metrics {
         let help = "Time of one forward pass over all sequences";
         r.register_with_unit("iteration", help, s.clone(), m.iteration_seconds.clone());
         m.speculation.register(&mut r);
+        let c = &m.commits;
+        r.register("commit_frames", "Frames of progress sent to observers of generations", c.sent.clone());
+        r.register("commit_frames_missed", "Frames that observers were too slow for", c.dropped.clone());
+        r.register("commit_settled", "Progress told of a request after its end, and refused", c.settled.clone());
         r.register("requests_pending", "Requests that wait", m.pending.clone());
         r.register("pending_cost", "Cost of what waits: ms of audio, or tokens", m.pending_cost.clone());
         r.register("requests_running", "Requests that run", m.running.clone());
@@ -319,6 +326,11 @@ impl Metrics {
             iteration_seconds: self.iteration_seconds.get_or_create_owned(&labels),
             speculation: self.speculation(model),
         }
+    }
+
+    /// The counters of the stream of commits.
+    pub fn commits(&self) -> CommitCounts {
+        self.commits.clone()
     }
 
     /// The counters of its speculative path.

@@ -34,13 +34,15 @@ pub struct Shared {
 
 impl Shared {
     pub fn new(limits: Limits) -> Shared {
+        let metrics = Metrics::default();
+        let commits = Arc::new(CommitHub::new(metrics.commits()));
         Shared {
             clock: Clock::start(),
             registry: Registry::default(),
-            metrics: Metrics::default(),
+            metrics,
             recorder: Recorder::default(),
             limits: ArcSwap::from_pointee(limits),
-            commits: Arc::new(CommitHub::default()),
+            commits,
             receipts: None,
             draining: AtomicBool::new(false),
             closed: AtomicBool::new(false),

@@ -72,6 +72,11 @@ fn facts(seen: &Seen, request: &Request) -> Vec<(&'static str, String, Label)> {
     if let Some(cost) = request.cost {
         facts.push(("cost", format!("{} {}", count(cost), request.op.cost_unit()), Label::Text));
     }
+    let mut running = seen.snapshot.generation.iter().flat_map(|generation| &generation.active);
+    if let Some(sequence) = running.find(|sequence| sequence.request == request.id && sequence.cached_tokens > 0) {
+        let (cached, prompt) = (count(sequence.cached_tokens), count(sequence.prompt_tokens));
+        facts.push(("prompt", format!("{prompt} tokens, {cached} of them found in the KV cache"), Label::Text));
+    }
     facts.push(("client", request.client.clone(), Label::Text));
     facts
 }

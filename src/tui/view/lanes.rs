@@ -231,9 +231,13 @@ fn latency(latency: &Latency, canvas: &mut Canvas<'_>, row: Rect) {
 fn generation_card(generation: &Generation, canvas: &mut Canvas<'_>, area: Rect) {
     let gauge = (area.width / 4).min(30);
     let mut y = area.y;
+    let kept = match generation.kv_cached_tokens {
+        0 => " tokens".to_string(),
+        kept => format!(" tokens, {} more kept for prompts that begin alike", count(kept)),
+    };
     let gauges = [
         ("slots    ", generation.slots_used, generation.slots, format!(", {} queued", count(generation.queued))),
-        ("kv       ", generation.kv_used_tokens, generation.kv_capacity_tokens, " tokens".to_string()),
+        ("kv       ", generation.kv_used_tokens, generation.kv_capacity_tokens, kept),
     ];
     for (head, used, of, rest) in gauges {
         let ratio = used as f64 / of.max(1) as f64;
