@@ -53,13 +53,19 @@ pub fn models(
     let mut options = PullOptions::from_env(&Env::from_process());
     (options.offline, options.verify) = (offline, verify);
     let (mut files, mut all) = (ModelFiles::new(), Vec::new());
-    for model in models {
+    for (name, model) in models.iter().flat_map(named) {
         let mut progress = Progress::new(out, &model.id);
         let paths = pull(model, &options, &mut |event| progress.take(event))?;
         all.append(&mut progress.pulled);
-        files.insert(model.id.clone(), paths);
+        files.insert(name, paths);
     }
     Ok((files, all))
+}
+
+/// A model and the one that drafts for it, with the names that their files go by.
+fn named(model: &ModelProfile) -> impl Iterator<Item = (String, &ModelProfile)> {
+    let draft = model.draft.as_deref().map(|draft| (model.draft_files(), draft));
+    std::iter::once((model.id.clone(), model)).chain(draft)
 }
 
 /// Shows the events of one model's pull.

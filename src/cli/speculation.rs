@@ -6,7 +6,7 @@ use super::noun::{ModelArgs, WatchArgs, show_of};
 use super::print::text::known;
 use super::print::{Cell, Column, Table, TableStyle, Tone};
 use crate::control::Snapshot;
-use crate::control::speculation::{DepthCounts, SURVIVAL_DEPTHS, SpeculationView};
+use crate::control::speculation::{DepthCounts, DraftModelView, SURVIVAL_DEPTHS, SpeculationView};
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
@@ -89,11 +89,24 @@ fn people(models: &[Named], out: &mut dyn Write, style: TableStyle) -> std::io::
     table.write(out, style)?;
     for Named { model, view } in models {
         writeln!(out, "{model}: {}.", view.gate.because.sentence())?;
+        if let Some(draft) = &view.draft {
+            writeln!(out, "{model}: {}", drafts(draft))?;
+        }
         for d in &view.self_check.differences {
             writeln!(out, "{model}: {} came out differently from token {} of {}.", d.request, d.at, d.of)?;
         }
     }
     Ok(())
+}
+
+/// What the draft model does, in a sentence.
+fn drafts(draft: &DraftModelView) -> String {
+    let DraftModelView { model, passes, tokens, .. } = draft;
+    match (&draft.why, draft.pass_ms) {
+        (Some(why), _) => format!("{model} drafted {tokens} tokens and was turned off: {why}."),
+        (None, Some(ms)) => format!("{model} drafted {tokens} tokens in {passes} passes, {ms:.1} ms each."),
+        (None, None) => format!("{model} drafts, and has not been tried yet."),
+    }
 }
 
 /// A bar per depth; `-` where nothing was proposed so deep.

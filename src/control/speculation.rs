@@ -248,6 +248,9 @@ pub struct SpeculationView {
     pub policy: SpeculationPolicy,
     /// Where proposals come from.
     pub proposer: String,
+    /// The model that drafts what the text does not repeat; absent where the profile names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<DraftModelView>,
     #[serde(flatten)]
     pub gate: GateVerdict,
     /// Narrowest and widest window.
@@ -271,6 +274,24 @@ pub struct SpeculationView {
     /// Times that the gate turned, since start.
     pub turns: u64,
     pub self_check: SelfCheckView,
+}
+
+/// A model that drafts for another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DraftModelView {
+    pub model: String,
+    /// Whether it still drafts. It is turned off for good when it fails; answers go on without it.
+    pub on: bool,
+    /// Why it was turned off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Passes that it ran, and tokens that it drafted, since start.
+    pub passes: u64,
+    pub tokens: u64,
+    /// Milliseconds of one of its passes over the sequences of the last one; absent = not measured yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pass_ms: Option<f64>,
+    pub failures: u64,
 }
 
 /// Counts since start.

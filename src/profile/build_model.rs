@@ -56,6 +56,7 @@ pub(super) fn build(reader: &mut Reader<'_>) -> Option<(ModelProfile, Vec<Row>)>
         keep_owed: reader.boolean("lanes.keep_owed").unwrap_or(false),
         language: reader.name("language"),
         generation: (family == Family::Llama).then(|| generation(reader)),
+        draft: None,
     };
     check(reader, &profile);
     let ops: Vec<_> = profile.ops.iter().map(|op| op.name()).collect();

@@ -461,6 +461,14 @@ pub const MODEL: &[Key] = &[
         "Where proposals come from: what followed the latest occurrence of the last tokens (`ngram-simple`), what \
          followed them most often (`ngram-cache`), or the passage that shares the longest stretch of text (`suffix`).",
     ).live(),
+    key_of(
+        LLAMA,
+        "speculation.draft_model",
+        Kind::Reference,
+        "",
+        "A smaller model that drafts what the text does not repeat: a model profile, by name or path. It must have the \
+         same tokens. It is loaded beside the model, with a KV cache of its own. Default: none.",
+    ),
     key_of(LLAMA, "speculation.width_min", count(1, 8), "1", "Narrowest window, in proposed tokens.").live(),
     key_of(LLAMA, "speculation.width_max", count(1, 8), "8", "Widest window, in proposed tokens.").live(),
     key_of(

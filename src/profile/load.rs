@@ -23,6 +23,8 @@ pub fn load_box(reference: &str, env: &Env, overrides: &[String]) -> Result<Reso
 pub struct BoxBase {
     stack: Stack,
     models: Vec<Model>,
+    /// What drafts for each of them.
+    drafts: Vec<Option<Box<ModelProfile>>>,
     faults: Faults,
 }
 
@@ -42,12 +44,13 @@ impl BoxBase {
         for setting in outside(env, &overrides, &models, true, &mut faults) {
             apply(setting, Some(&mut stack.layer), &mut models);
         }
-        Ok(BoxBase { stack, models, faults })
+        let drafts = models.iter().map(|m| draft(&library, m, &format!("models.{}.", m.id), &mut faults)).collect();
+        Ok(BoxBase { stack, models, drafts, faults })
     }
 
     /// The typed profile, with `live` settings over all others. Every rule holds that holds at a start.
     pub fn resolve(&self, live: &[Live<'_>]) -> Result<Resolved<BoxProfile>, ProfileErrors> {
-        let BoxBase { mut stack, mut models, mut faults } = self.clone();
+        let BoxBase { mut stack, mut models, drafts, mut faults } = self.clone();
         for (name, value) in live {
             match self.target(name) {
                 Ok(target) => {
@@ -57,7 +60,7 @@ impl BoxBase {
                 Err(error) => faults.errors.push(error),
             }
         }
-        let (profiles, model_rows) = build_models(&models, &mut faults);
+        let (profiles, model_rows) = build_models(&models, drafts, &mut faults);
         let mut reader = faults.reader(BOX, &stack.layer, String::new(), &stack.start);
         match build_box::build(&mut reader, &stack.name, profiles) {
             Some((value, mut rows)) if faults.errors.is_empty() => {
@@ -116,7 +119,8 @@ pub fn load_model(reference: &str, env: &Env, overrides: &[String]) -> Result<Re
     let model = &models[0];
     let mut reader = faults.reader(MODEL, &model.layer, String::new(), &model.start);
     let built = build_model::build(&mut reader);
-    match built {
+    let draft = draft(&library, model, "", &mut faults);
+    match built.map(|(value, rows)| (ModelProfile { draft, ..value }, rows)) {
         Some((value, rows)) if faults.errors.is_empty() => Ok(Resolved { value, rows, warnings: faults.warnings }),
         _ => Err(ProfileErrors(faults.errors)),
     }
@@ -334,15 +338,47 @@ fn apply(aimed: Aimed, layer: Option<&mut Layer>, models: &mut [Model]) {
     }
 }
 
-fn build_models(models: &[Model], faults: &mut Faults) -> (Vec<ModelProfile>, Vec<Row>) {
+fn build_models(
+    models: &[Model],
+    drafts: Vec<Option<Box<ModelProfile>>>,
+    faults: &mut Faults,
+) -> (Vec<ModelProfile>, Vec<Row>) {
     let (mut profiles, mut rows) = (Vec::new(), Vec::new());
-    for model in models {
+    for (model, draft) in models.iter().zip(drafts) {
         let prefix = format!("models.{}.", model.id);
         let mut reader = faults.reader(MODEL, &model.layer, prefix, &model.start);
         if let Some((profile, own_rows)) = build_model::build(&mut reader) {
-            profiles.push(profile);
+            profiles.push(ModelProfile { draft, ..profile });
             rows.extend(own_rows);
         }
     }
     (profiles, rows)
+}
+
+/// The model that drafts for `model`, if its profile names one. Its settings come from its own profile alone.
+fn draft(library: &Library, model: &Model, prefix: &str, faults: &mut Faults) -> Option<Box<ModelProfile>> {
+    const KEY: &str = "speculation.draft_model";
+    let Setting { data: Data::Scalar(reference), origin } = model.layer.get(KEY)? else { return None };
+    // As in `extends`: a path in a file starts from that file's folder, on the command line from the working folder.
+    let folder = match origin {
+        Origin::File(place) => place.file.folder.clone(),
+        _ => None,
+    };
+    let (table, kind, mut seen) = (MODEL, ProfileKind::Model, Vec::new());
+    let stack = match layer::load(library, kind, table, reference, folder.as_deref(), &mut seen, &mut faults.errors) {
+        Ok(stack) => stack,
+        Err(error) => {
+            let error = if error.at.is_none() { error.at(origin) } else { error };
+            faults.errors.push(error);
+            return None;
+        }
+    };
+    let mut reader = faults.reader(MODEL, &stack.layer, String::new(), &stack.start);
+    let (profile, _) = build_model::build(&mut reader)?;
+    if profile.generation.is_none() {
+        let message = format!("`{prefix}{KEY}` is `{}`, which does not generate", profile.id);
+        faults.errors.push(ProfileError::new(message).at(origin).hint("it must be a model of the family llama"));
+        return None;
+    }
+    Some(Box::new(profile))
 }

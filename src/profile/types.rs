@@ -170,6 +170,20 @@ pub struct ModelProfile {
     pub language: Option<String>,
     /// Present for models that generate.
     pub generation: Option<GenerationSettings>,
+    /// The model that drafts for it (`speculation.draft_model`); that one's own is not looked at.
+    pub draft: Option<Box<ModelProfile>>,
+}
+
+impl ModelProfile {
+    /// It and the model that drafts for it: what has to be there to load it.
+    pub fn with_draft(&self) -> impl Iterator<Item = &ModelProfile> {
+        std::iter::once(self).chain(self.draft.as_deref())
+    }
+
+    /// The name that the files of its draft model go by: no model has it, since ids have no slash.
+    pub fn draft_files(&self) -> String {
+        format!("{}/draft", self.id)
+    }
 }
 
 /// Where the engine listens.

@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::cli::print::text::{bytes, counted};
 use crate::engine::models::kernels::Isa;
-use crate::profile::{BoxProfile, Env};
+use crate::profile::{BoxProfile, Env, ModelProfile};
 use crate::pull::{PullOptions, Verify, pull};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -181,7 +181,7 @@ pub fn files(profile: &BoxProfile, options: &PullOptions, verify: Verify) -> Vec
             Finding::warn("files", what, format!("lanekeeper pull {} (serve and demo do it too)", model.id))
         }
     };
-    profile.models.iter().map(check).collect()
+    profile.models.iter().flat_map(ModelProfile::with_draft).map(check).collect()
 }
 
 /// The port of the HTTP door.

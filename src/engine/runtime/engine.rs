@@ -2,7 +2,7 @@
 
 use super::batch::{BatchWorker, Retune};
 use super::clock::unix_ms;
-use super::generation::GenerationWorker;
+use super::generation::{GenerationWorker, Load};
 use super::handle::{ModelHandle, WorkerContext};
 use super::host::HostFacts;
 use super::job::{
@@ -18,7 +18,7 @@ use super::{CommitFeed, DeviceSlot, probe};
 use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault, Op, Snapshot};
 use crate::engine::models::{self, LoadedModel, ModelError};
 use crate::engine::scheduler::Micros;
-use crate::profile::{BoxProfile, FileRole, Limits, ModelProfile};
+use crate::profile::{BoxProfile, FileRole, GenerationSettings, Limits, ModelProfile};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -154,9 +154,14 @@ impl Engine {
             let model_files = files.get(&handle.profile.id).cloned().unwrap_or_default();
             let (loader, loading) = (loader.clone(), handle.clone());
             let generates = handle.profile.ops.contains(&Op::Generate);
+            let draft = draft_of(&handle.profile).map(|draft| -> (String, Load) {
+                let files = files.get(&handle.profile.draft_files()).cloned().unwrap_or_default();
+                let loader = loader.clone();
+                (draft.id.clone(), Box::new(move || loader(&draft, &files, &mut |_| {})))
+            });
             let load = move || loader(&loading.profile, &model_files, &mut |done| loading.loaded_to(done));
             workers.push(if generates {
-                Worker::Generation(GenerationWorker::start(context, load)?)
+                Worker::Generation(GenerationWorker::start(context, load, draft)?)
             } else {
                 Worker::Batch(BatchWorker::start(context, load)?)
             });
@@ -376,6 +381,14 @@ impl Engine {
             tracing::warn!(left, limit_s = limit.as_secs_f64(), "the drain limit passed with requests still running");
         }
     }
+}
+
+/// The model that drafts for a model, sized for its sequences and on its device.
+fn draft_of(profile: &ModelProfile) -> Option<ModelProfile> {
+    let (draft, main) = (profile.draft.as_deref()?, profile.generation?);
+    let own = draft.generation?;
+    let generation = GenerationSettings { slots: main.slots, context_tokens: main.context_tokens, ..own };
+    Some(ModelProfile { generation: Some(generation), device: profile.device, ..draft.clone() })
 }
 
 /// Threads that model work on the CPU may use: as the box says, else the cores this process may use.

@@ -179,21 +179,31 @@ pub(super) fn engine_state(models: &[Model], draining: bool) -> (EngineState, Ve
     (state, reasons)
 }
 
+/// Why a request waits that its worker has not published yet: it was just admitted, or just extracted.
+fn arriving(core: &Core, record: &Record) -> Wait {
+    let worker = core.models.iter().zip(&core.workers).find(|(handle, _)| handle.name == record.model);
+    match worker {
+        Some((handle, Worker::Generation(worker))) => {
+            let busy = core.device(&handle.device).is_some_and(|slot| slot.waits(&handle.name));
+            Wait::of(worker.arriving(record.cost, busy))
+        }
+        Some((_, Worker::Batch(_))) | None => Wait::of(WaitCode::WindowOpen),
+    }
+}
+
 /// Running first, then the oldest waiting, then the last that ended.
 fn requests(core: &Core, places: &HashMap<super::RequestId, Place>, now: Micros) -> Requests {
     let (mut live, ended) = core.shared.registry.list();
     let total = live.len() as u64;
     live.sort_by_key(|record| (record.state == RequestState::Queued, record.id));
-    let shown = live.iter().take(SHOWN).chain(&ended).map(|record| request(record, places.get(&record.id), now));
+    let shown = live.iter().take(SHOWN).chain(&ended).map(|record| request(core, record, places.get(&record.id), now));
     Requests { total, shown: shown.collect() }
 }
 
-fn request(record: &Record, place: Option<&Place>, now: Micros) -> Request {
+fn request(core: &Core, record: &Record, place: Option<&Place>, now: Micros) -> Request {
     let end = record.ended.map_or(now, |(at, _)| at);
     let started = record.started;
     let queued = record.state == RequestState::Queued;
-    // Just admitted, or just extracted: its worker has not published it yet.
-    let unknown = || Wait::of(WaitCode::WindowOpen);
     // A recording between two slices waits too, although it has started.
     let place = place.filter(|place| queued || place.started);
     Request {
@@ -207,7 +217,7 @@ fn request(record: &Record, place: Option<&Place>, now: Micros) -> Request {
         queued_ms: (started.unwrap_or(end) - record.submitted).as_ms(),
         running_ms: started.map(|at| (end - at).as_ms()),
         position: place.map(|p| p.position),
-        wait: place.map(|p| p.wait.clone()).or_else(|| queued.then(unknown)),
+        wait: place.map(|p| p.wait.clone()).or_else(|| queued.then(|| arriving(core, record))),
         deadline_ms: record.deadline.filter(|_| record.ended.is_none()).map(|at| (at - now).as_ms()),
         done_ratio: record.done_ratio,
         outcome: record.ended.map(|(_, outcome)| outcome),

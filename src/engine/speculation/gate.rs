@@ -19,7 +19,7 @@ use crate::profile::SpeculationSettings;
 use std::collections::VecDeque;
 
 /// Expected gain above which a shut gate opens.
-const OPENS_AT: f64 = 1.05;
+pub(super) const OPENS_AT: f64 = 1.05;
 /// Expected gain below which an open gate lets a pass go plain.
 const STAYS_AT: f64 = 1.02;
 /// Passes in a row without expected gain after which it shuts.
@@ -83,31 +83,37 @@ pub struct Pass {
 /// The gate of one model. Owned by the thread that runs the model.
 #[derive(Debug)]
 pub struct Gate {
-    policy: SpeculationPolicy,
+    pub(super) policy: SpeculationPolicy,
     /// The device may compute a row otherwise beside other rows: nothing is verified.
-    rows_depend: bool,
-    exploration: f64,
-    costs: StepCosts,
-    survival: Estimates,
+    pub(super) rows_depend: bool,
+    pub(super) exploration: f64,
+    pub(super) costs: StepCosts,
+    pub(super) survival: Estimates,
     observed: Observed,
-    verdict: GateVerdict,
+    pub(super) verdict: GateVerdict,
     /// Set when the verdict turned and nobody has been told.
     turned: bool,
     no_gain: u32,
     silent: u32,
-    passes: u64,
-    held_until: u64,
+    pub(super) passes: u64,
+    pub(super) held_until: u64,
     hold: u64,
     /// Time that plain steps would have taken, and time taken, of the last passes with windows.
     measured: VecDeque<(f64, f64)>,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
     /// Passes with windows since the last plain one.
     since_plain: u64,
+    /// What tries of drafts may lose: not out of what trying windows may lose.
+    pub(super) tries: Ledger,
+    /// Time spent on drafts for the pass to come.
+    pub(super) assisting: Micros,
+    /// The pass before which drafts were last made.
+    pub(super) assisted_at: Option<u64>,
 }
 
 /// Time that may be lost, in microseconds.
 #[derive(Debug, Default)]
-struct Ledger {
+pub(super) struct Ledger {
     /// The part of all plain time that may be lost.
     earned: f64,
     /// What was lost, less what was gained. Gains count only so far: a long good run does not pay for a long bad one.
@@ -115,12 +121,12 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn note(&mut self, lost: f64, plain: f64) {
+    pub(super) fn note(&mut self, lost: f64, plain: f64) {
         self.lost = (self.lost + lost).max(self.earned - ADVANCE * plain);
     }
 
     /// Whether another `lost` would be too much, where a plain pass takes `plain`.
-    fn forbids(&self, lost: f64, plain: f64) -> bool {
+    pub(super) fn forbids(&self, lost: f64, plain: f64) -> bool {
         self.lost + lost > self.earned + ADVANCE * plain
     }
 }
@@ -149,6 +155,9 @@ impl Gate {
             measured: VecDeque::with_capacity(MEASURED),
             ledger: Ledger::default(),
             since_plain: 0,
+            tries: Ledger::default(),
+            assisting: Micros(0),
+            assisted_at: None,
         };
         gate.set_policy(settings.policy);
         gate.turned = false;
@@ -310,6 +319,7 @@ impl Gate {
         self.passes += 1;
         let windows = pass.rows > pass.sequences;
         self.since_plain = if windows { self.since_plain + 1 } else { 0 };
+        let assisting = std::mem::take(&mut self.assisting).0 as f64;
         // Beside prompt rows the decode rows' own cost cannot be told.
         if pass.prompt_rows > 0 || pass.sequences == 0 {
             return;
@@ -317,9 +327,11 @@ impl Gate {
         let expected = self.costs.estimate(pass.rows, pass.sequences);
         self.costs.note(pass.rows, pass.sequences, pass.took);
         let Some(plain) = self.costs.estimate(pass.sequences, pass.sequences) else { return };
-        let took = (pass.took.0 as f64).min(PAUSE * expected.unwrap_or(plain));
+        let took = (pass.took.0 as f64).min(PAUSE * expected.unwrap_or(plain)) + assisting;
         self.ledger.earned += plain * self.exploration;
+        self.tries.earned += plain * self.exploration;
         if !windows {
+            self.ledger.note(assisting, plain);
             return;
         }
         let plainly = plain * pass.committed as f64 / pass.sequences as f64;

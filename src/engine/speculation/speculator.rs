@@ -8,7 +8,8 @@
 
 use super::acceptance::{Accepted, Ending};
 use super::allot::Offer;
-use super::proposers::{Draft, Proposal, Proposer, Source};
+use super::assist::Wanting;
+use super::proposers::{Draft, DraftOrigin, Proposal, Proposer, Source};
 use super::survival::{Estimates, Retired};
 use super::width::{Width, WidthLimits};
 use super::window::Window;
@@ -69,6 +70,9 @@ pub struct Speculator {
     /// What the window under way was cut from.
     opened: Option<Proposal>,
     shadow: Option<Shadow>,
+    /// Where the last draft began, and the last step.
+    fed: Option<usize>,
+    began: usize,
 }
 
 impl Speculator {
@@ -85,6 +89,8 @@ impl Speculator {
             offered: None,
             opened: None,
             shadow: None,
+            fed: None,
+            began: 0,
         }
     }
 
@@ -110,9 +116,39 @@ impl Speculator {
         self.width.current()
     }
 
+    /// What a draft that begins at `at` comes after.
+    pub fn origin(&self, at: usize) -> DraftOrigin {
+        match self.fed {
+            None => DraftOrigin::InitialSerial,
+            // The last one began where the step before did: nothing was without a draft in between.
+            Some(last) if last == self.began && at > last => DraftOrigin::VerifyNext,
+            Some(_) => DraftOrigin::SerialAfterGap,
+        }
+    }
+
     /// Hands over a draft that a model made for this sequence.
     pub fn feed(&mut self, draft: Draft) {
+        self.fed = Some(draft.at);
         self.proposer.feed(draft);
+    }
+
+    /// Whether a draft of a model would be better than what the text offers to copy. Asked before [`offer`](Self::offer),
+    /// with the same arguments. `told`: tokens to draft where the gate does not weigh them.
+    pub fn wants_draft(&mut self, history: &[u32], budget: usize, model: &Estimates) -> Option<Wanting> {
+        let room = budget.saturating_sub(1).min(self.width.max());
+        if self.choice == SpeculationChoice::Off || self.cooldown > 0 || room == 0 || history.is_empty() {
+            return None;
+        }
+        self.proposer.sync(history);
+        let copy = self.proposer.propose(&[], room);
+        let odds = self.estimates.survival(Source::Native, Some(model));
+        let copied = self.estimates.survival(copy.tail_source(), Some(model));
+        if copy.native > 0 || (!copy.is_empty() && copied[0] >= odds[0]) {
+            return None;
+        }
+        let told = if self.weighed { 0 } else { self.width.offered(room, room) };
+        let forced = self.choice == SpeculationChoice::Force;
+        Some(Wanting { odds, room, told, left: budget, unread: history.len(), forced })
     }
 
     /// Looks up what may follow `history` (prompt and answer, all committed). At most `budget` more tokens may be
@@ -152,6 +188,7 @@ impl Speculator {
     /// The next span of the sequence: a window of `width` proposals, or a decode row when that is 0.
     pub fn open(&mut self, history: &[u32], width: usize) -> Option<Window> {
         let (start, current) = (history.len().checked_sub(1)?, *history.last()?);
+        self.began = history.len();
         let proposal = self.offered.take().unwrap_or_default();
         if width == 0 || proposal.is_empty() {
             if self.shadow.is_none() && !proposal.is_empty() {

@@ -45,6 +45,7 @@ impl Generator {
                 return;
             }
             let Some(mut sequence) = self.queue.pop_front() else { return };
+            self.moved = true;
             if sequence.max_tokens == 0 {
                 sequence.take(0, 0, 0, now);
                 self.close(sequence, Ok(FinishReason::Length), now);
@@ -77,18 +78,22 @@ impl Generator {
 
     /// What keeps a request that needs `need` tokens from starting now.
     pub(super) fn blocked(&self, need: usize) -> Option<WaitCode> {
-        let taken: usize = self.active.iter().map(|s| s.reserved.max(s.computed + 1)).sum();
         // One that had begun and lost its slot is running work.
         let begun = self.queue.front().is_some_and(|first| first.started.is_some());
         if self.settings.paused && !begun && !self.context.shared.is_draining() {
             Some(WaitCode::LanePaused)
         } else if !self.slots.any_free() {
             Some(WaitCode::SlotsFull)
-        } else if taken + need > self.settings.kv_tokens && !self.active.is_empty() {
+        } else if self.kv_taken() + need > self.settings.kv_tokens && !self.active.is_empty() {
             Some(WaitCode::KvFull)
         } else {
             None
         }
+    }
+
+    /// What running sequences hold or may hold of the KV budget.
+    pub(super) fn kv_taken(&self) -> usize {
+        self.active.iter().map(|s| s.reserved.max(s.computed + 1)).sum()
     }
 
     /// Makes room for a row of each sequence: answers may grow beyond what was reserved for them. The youngest lose
@@ -98,7 +103,8 @@ impl Generator {
         for _ in 0..to_preempt(&held, self.settings.kv_tokens) {
             let Some(mut sequence) = self.active.pop() else { return };
             self.slots.give_back(sequence.slot, self.kept(&sequence));
-            sequence.computed = 0;
+            self.moved = true;
+            (sequence.computed, sequence.follows) = (0, false);
             sequence.preempted += 1;
             self.metrics.preempted.inc();
             self.preemptions += 1;
@@ -174,6 +180,7 @@ impl Generator {
 
     /// Tells a request's observers and its reader how it ended.
     fn close(&mut self, mut sequence: Sequence, end: Result<FinishReason, Fault>, now: Micros) {
+        self.moved = true;
         let speculation = self.drafter.report(sequence.id, sequence.speculation).map(Box::new);
         self.drafter.ended(sequence.id);
         if let Some(mut observed) = sequence.observed.take() {

@@ -3,9 +3,9 @@
 use super::draft::DraftSource;
 use super::sequence::Sequence;
 use super::speculation::Speculation;
-use super::thread;
+use super::thread::{self, Load};
 use super::view::GenerationView;
-use crate::control::{ErrorKind, Fault, Lane, Op};
+use crate::control::{ErrorKind, Fault, Lane, Op, WaitCode};
 use crate::engine::models::{LmFront, LoadedModel, ModelError, ModelFront};
 use crate::engine::runtime::handle::WorkerContext;
 use crate::engine::runtime::job::{Caller, GenerateJob, GenerationEvent};
@@ -46,16 +46,17 @@ pub(in crate::engine::runtime) struct GenerationWorker {
 }
 
 impl GenerationWorker {
-    /// Starts the thread; the model is loaded by `load` on it.
+    /// Starts the thread; the model is loaded by `load` on it, and the one that drafts for it, by name, by `load_draft`.
     pub fn start(
         context: WorkerContext,
         load: impl FnOnce() -> Result<LoadedModel, ModelError> + Send + 'static,
+        load_draft: Option<(String, Load)>,
     ) -> Result<GenerationWorker, Fault> {
         let name = &context.handle.name;
         // Without settings the start below refuses.
         let settings = context.handle.profile.generation.map(|g| g.speculation).unwrap_or_default();
         let drafter = Speculation::new(name, settings, context.shared.metrics.speculation(name));
-        GenerationWorker::start_with(context.clone(), Box::new(drafter), load)
+        GenerationWorker::start_with(context.clone(), Box::new(drafter), load, load_draft)
     }
 
     /// The same, with somebody who proposes tokens.
@@ -63,6 +64,7 @@ impl GenerationWorker {
         context: WorkerContext,
         drafter: Box<dyn DraftSource>,
         load: impl FnOnce() -> Result<LoadedModel, ModelError> + Send + 'static,
+        load_draft: Option<(String, Load)>,
     ) -> Result<GenerationWorker, Fault> {
         let name = context.handle.name.clone();
         let settings = context.handle.profile.generation.ok_or_else(|| {
@@ -76,7 +78,8 @@ impl GenerationWorker {
             ..GenerationView::default()
         }));
         let parts = (context.clone(), stats.clone(), view.clone());
-        let run = move || thread::run(parts.0, settings, &parts.1, &parts.2, &inbox, drafter, load);
+        let load = Box::new(load);
+        let run = move || thread::run(parts.0, settings, &parts.1, &parts.2, &inbox, drafter, load, load_draft);
         let spawned = std::thread::Builder::new().name(format!("{name}: generation")).spawn(run);
         spawned.map_err(|e| Fault::new(ErrorKind::Internal, format!("could not start a thread for `{name}`: {e}")))?;
         Ok(GenerationWorker { context, settings, stats, submissions, view })
@@ -125,6 +128,11 @@ impl GenerationWorker {
         Ok(Ticket::new(id, events, move || {
             cancel.cancel();
         }))
+    }
+
+    /// Why a request waits that the thread has not looked at yet.
+    pub fn arriving(&self, cost: u64, device_busy: bool) -> WaitCode {
+        self.view.load().arriving(cost, self.settings.kv_reserve, device_busy)
     }
 
     pub fn view(&self) -> Arc<GenerationView> {

@@ -1,5 +1,6 @@
 //! The seam between the loop and whoever proposes tokens for verify windows.
 
+use super::draft_model::DraftModel;
 use crate::control::speculation::{SpeculationChoice, SpeculationReport, SpeculationView};
 use crate::engine::runtime::RequestId;
 use crate::engine::scheduler::Micros;
@@ -56,7 +57,7 @@ pub struct DraftFor<'a> {
 
 /// Proposes tokens, and learns what became of them. Lives on the generation thread: it must be quick, and what it says
 /// decides speed alone, never text.
-pub trait DraftSource: Send {
+pub(in crate::engine::runtime) trait DraftSource: Send {
     /// Tokens that may follow each of `of`, which are all sequences that decode in this iteration; at most `room` in all.
     /// Beyond that, and beyond what was asked for, they are not used.
     fn draft(&mut self, of: &[DraftFor<'_>], room: usize) -> Vec<Vec<u32>>;
@@ -70,6 +71,8 @@ pub trait DraftSource: Send {
     fn loaded(&mut self, _rows_are_independent: bool) {}
     /// Other settings, from the next iteration on.
     fn configure(&mut self, _settings: &SpeculationSettings) {}
+    /// A model that drafts is loaded.
+    fn assisted(&mut self, _by: DraftModel) {}
     /// What came of a request so far. `None` = nobody speculates.
     fn report(&self, _request: RequestId, _choice: SpeculationChoice) -> Option<SpeculationReport> {
         None

@@ -8,11 +8,13 @@
 //! KV: a sequence is admitted when its prompt and a part of its answer (`generation.kv_reserve`) fit the budget. Answers
 //! may grow beyond: when the budget runs out the youngest sequence loses its slot, waits first in line and reads its
 //! tokens again; its text goes on where it was. Idle slots keep their tokens for requests that begin alike ([`slots`],
-//! pure), as long as nobody needs the room.
+//! pure), as long as nobody needs the room; and what one sequence reads, others that begin alike take over ([`share`]).
 //!
 //! Channel: admitted requests to the thread. Admission (`generation.queue`) bounds it, so it never fills up; an idle
 //! worker sleeps on it. Cancellation is a flag that each iteration looks at, so it needs no message: while anything is
 //! queued, something runs. Event channels to readers are bounded too; a reader that stops is cancelled, never waited for.
+//!
+//! A second, smaller model may draft ([`draft_model`]); it is loaded and run on the same thread.
 //!
 //! Failure: a forward pass that fails or panics is run again for each of its sequences alone; those that fail alone end
 //! with a fault, the others go on as if nothing had happened. A slot is empty before it is used again.
@@ -21,11 +23,13 @@ mod admit;
 mod commit;
 mod door;
 pub mod draft;
+mod draft_model;
 mod pass;
 pub mod plan;
 mod rates;
 mod self_check;
 mod sequence;
+mod share;
 mod slots;
 mod speculation;
 mod step;
@@ -36,3 +40,4 @@ mod view;
 mod tests;
 
 pub(super) use door::{GenerationWorker, queue_room};
+pub(super) use thread::Load;

@@ -30,6 +30,8 @@ pub struct PlanSequence {
     pub decodes: bool,
     /// Drafts that could be verified behind its decode row.
     pub drafts: usize,
+    /// Whether it waits for an older one to read the start that both have: it gets no rows.
+    pub follows: bool,
     /// Iterations since it last had a row.
     pub waited: u64,
 }
@@ -57,8 +59,9 @@ pub fn plan(sequences: &[PlanSequence], limits: PlanLimits, after_prefill: bool)
     let mut plan = Plan::default();
     let mut budget = limits.iteration_tokens.max(1).min(limits.kv_free);
 
-    let (mut decoding, reading): (Vec<usize>, Vec<usize>) =
-        (0..sequences.len()).partition(|&i| sequences[i].decodes && sequences[i].left <= 1);
+    let (mut decoding, reading): (Vec<usize>, Vec<usize>) = (0..sequences.len())
+        .filter(|&i| !sequences[i].follows)
+        .partition(|&i| sequences[i].decodes && sequences[i].left <= 1);
     // Under a budget smaller than the live sequences the longest without a row goes first; equals keep their order.
     decoding.sort_by_key(|&i| Reverse(sequences[i].waited));
     let live = !decoding.is_empty();
@@ -130,7 +133,13 @@ mod tests {
 
     /// 0 decodes; else so many prompt tokens are left.
     fn sequences(prompt_left: &[usize]) -> Vec<PlanSequence> {
-        let of = |&left: &usize| PlanSequence { left: left.max(1), decodes: left == 0, drafts: 0, waited: 0 };
+        let of = |&left: &usize| PlanSequence {
+            left: left.max(1),
+            decodes: left == 0,
+            drafts: 0,
+            follows: false,
+            waited: 0,
+        };
         prompt_left.iter().map(of).collect()
     }
 
@@ -176,6 +185,13 @@ mod tests {
     }
 
     #[test]
+    fn who_follows_has_no_rows() {
+        let mut s = sequences(&[20, 20, 0]);
+        s[1].follows = true;
+        assert_eq!(plan(&s, LIMITS, false).rows, [decode(2), Rows::Prefill { index: 0, tokens: 8, last: false }]);
+    }
+
+    #[test]
     fn drafts_follow_their_row_and_leave_room_for_prompts() {
         let mut s = sequences(&[0, 0, 50]);
         (s[0].drafts, s[1].drafts) = (4, 40);
@@ -199,7 +215,7 @@ mod tests {
 
     prop_compose! {
         fn sequence()(left in 1usize..40, decodes: bool, drafts in 0usize..6, waited in 0u64..6) -> PlanSequence {
-            PlanSequence { left: if decodes { 1 } else { left }, decodes, drafts, waited }
+            PlanSequence { left: if decodes { 1 } else { left }, decodes, drafts, follows: false, waited }
         }
     }
 
@@ -254,7 +270,7 @@ mod tests {
             live in 0usize..3,
         ) {
             let mut s = sequences(&vec![0; live]);
-            s.push(PlanSequence { left: long, decodes: false, drafts: 0, waited: 0 });
+            s.push(PlanSequence { left: long, decodes: false, drafts: 0, follows: false, waited: 0 });
             let at = s.len() - 1;
             let mut after_prefill = false;
             let mut turns_without = 0;

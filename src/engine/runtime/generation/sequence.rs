@@ -32,6 +32,10 @@ pub(super) struct Sequence {
     pub computed: usize,
     /// Prompt tokens that the slot held already when it started.
     pub cached: usize,
+    /// It waits for an older sequence to read the start that both have.
+    pub follows: bool,
+    /// What others have read could not be taken over: it reads for itself.
+    pub alone: bool,
     /// Longest answer.
     pub max_tokens: usize,
     pub min_tokens: usize,
@@ -81,6 +85,8 @@ impl Sequence {
             observed: None,
             computed: 0,
             cached: 0,
+            follows: false,
+            alone: false,
             slot: 0,
             reserved: 0,
             preempted: 0,
@@ -127,6 +133,7 @@ impl Sequence {
             left: self.tokens.len() - self.computed,
             decodes: self.decodes(),
             drafts: self.window.len().saturating_sub(1),
+            follows: self.follows,
             waited: self.waited,
         }
     }

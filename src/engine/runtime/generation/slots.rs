@@ -116,7 +116,7 @@ impl Slots {
 }
 
 /// Length of the common start.
-fn common(a: &[u32], b: &[u32]) -> usize {
+pub(super) fn common(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 

@@ -1,23 +1,31 @@
 //! The speculative path of one model, as the loop drives it: a speculator per sequence, a gate for all.
 
 use super::draft::{DraftFor, DraftSource, StepCost, Verified};
+use super::draft_model::{DraftModel, Failed, History};
 use crate::control::speculation::{
-    SelfCheckView, SpeculationChoice, SpeculationPolicy, SpeculationReport, SpeculationTotals, SpeculationView,
+    DraftModelView, SelfCheckView, SpeculationChoice, SpeculationPolicy, SpeculationReport, SpeculationTotals,
+    SpeculationView,
 };
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::metrics::SpeculationMetrics;
-use crate::engine::speculation::proposers::copying;
+use crate::engine::speculation::assist::Wanting;
+use crate::engine::speculation::proposers::{Composite, Draft, Proposer, TailRule, copying};
 use crate::engine::speculation::{Accepted, Ending, Gate, Pass, Purpose, Recent, Settled, Speculator};
-use crate::profile::SpeculationSettings;
+use crate::profile::{ProposerKind, SpeculationSettings};
 use std::collections::HashMap;
 
-/// Proposes by copying from a sequence's own text, where the gate expects that to pay.
+/// Proposes by copying from a sequence's own text and, where there is nothing to copy, what a draft model says; where
+/// the gate expects that to pay.
 pub(in crate::engine::runtime) struct Speculation {
     model: String,
     settings: SpeculationSettings,
     metrics: SpeculationMetrics,
     gate: Gate,
     sequences: HashMap<RequestId, Speculator>,
+    /// The model that drafts, while it does.
+    drafter: Option<DraftModel>,
+    /// What it did; absent where there is none.
+    drafts: Option<DraftModelView>,
     recent: Recent,
     totals: SpeculationTotals,
     turns: u64,
@@ -37,11 +45,78 @@ impl Speculation {
             settings,
             metrics,
             sequences: HashMap::new(),
+            drafter: None,
+            drafts: None,
             recent: Recent::default(),
             totals: SpeculationTotals::default(),
             turns: 0,
             purpose: Purpose::Plain,
         }
+    }
+
+    /// Has tokens drafted for the sequences that nothing better is proposed for, if that pays.
+    fn have_drafted(&mut self, of: &[DraftFor<'_>], room: usize) {
+        let Some(drafter) = &mut self.drafter else { return };
+        let mut wanting: Vec<(&DraftFor<'_>, Wanting)> = Vec::new();
+        for s in of.iter().filter(|s| s.most > 0) {
+            let Some(speculator) = self.sequences.get_mut(&s.request) else { continue };
+            let wants = speculator.wants_draft(s.history, s.most + 1, self.gate.survival());
+            let unread = drafter.unread(s.request, s.history.len());
+            wanting.extend(wants.map(|wants| (s, Wanting { unread, ..wants })));
+        }
+        // Each sequence that drafts takes at least one row.
+        wanting.truncate(room);
+        let wants: Vec<Wanting> = wanting.iter().map(|(_, wants)| *wants).collect();
+        let k = self.gate.drafts(of.len(), &wants, drafter.pass(wants.len()));
+        if k == 0 {
+            return;
+        }
+        let histories: Vec<History<'_>> = wanting
+            .iter()
+            .map(|(s, wants)| History { request: s.request, tokens: s.history, most: k.min(wants.room) })
+            .collect();
+        match drafter.draft(&histories) {
+            Ok(drafted) => {
+                self.gate.note_assisting(drafted.took);
+                self.metrics.drafted(drafted.passes, drafted.took + drafted.reading);
+                if let Some(view) = &mut self.drafts {
+                    view.passes += drafted.passes;
+                    view.tokens += drafted.tokens.iter().map(Vec::len).sum::<usize>() as u64;
+                    view.pass_ms = drafter.pass(wants.len()).map(|us| us / 1_000.0);
+                }
+                for (history, tokens) in histories.iter().zip(drafted.tokens) {
+                    if let Some(speculator) = self.sequences.get_mut(&history.request).filter(|_| !tokens.is_empty()) {
+                        let at = history.tokens.len();
+                        speculator.feed(Draft::new(at, tokens, speculator.origin(at)));
+                    }
+                }
+            }
+            Err(Failed(why)) => self.undrafted(why),
+        }
+    }
+
+    /// The draft model has failed: it is gone, and what it held is free.
+    fn undrafted(&mut self, why: String) {
+        let Some(drafter) = self.drafter.take() else { return };
+        tracing::error!(model = %self.model, draft = %drafter.name, why, "the draft model is turned off; answers go on");
+        self.metrics.draft_failed();
+        if let Some(view) = &mut self.drafts {
+            (view.on, view.why) = (false, Some(why));
+            view.failures += 1;
+        }
+    }
+
+    /// The proposer of a new sequence.
+    fn proposer(settings: &SpeculationSettings, drafted: bool) -> Box<dyn Proposer> {
+        let copies = copying(settings);
+        if !drafted {
+            return copies;
+        }
+        let rule = match settings.proposer {
+            ProposerKind::NgramSimple => TailRule::BeginsWithDrafts,
+            ProposerKind::NgramCache | ProposerKind::Suffix => TailRule::AfterDrafts,
+        };
+        Box::new(Composite::new(copies, rule))
     }
 
     fn learn(&mut self, settled: &Settled) {
@@ -63,13 +138,15 @@ impl DraftSource for Speculation {
         if self.settings.policy == SpeculationPolicy::Off {
             return Vec::new();
         }
+        let (settings, drafted) = (&self.settings, self.drafter.is_some());
+        for s in of {
+            let begin = || Speculator::new(settings, s.choice, Speculation::proposer(settings, drafted));
+            self.sequences.entry(s.request).or_insert_with(begin);
+        }
+        self.have_drafted(of, room);
         let mut offers = Vec::with_capacity(of.len());
         for s in of {
-            let settings = &self.settings;
-            let speculator = self
-                .sequences
-                .entry(s.request)
-                .or_insert_with(|| Speculator::new(settings, s.choice, copying(settings)));
+            let Some(speculator) = self.sequences.get_mut(&s.request) else { continue };
             // The target adds a token of its own behind what may be drafted.
             offers.push(speculator.offer(s.history, s.most + 1, self.gate.survival()));
         }
@@ -136,6 +213,19 @@ impl DraftSource for Speculation {
         self.sequences.values_mut().for_each(|speculator| speculator.configure(settings));
     }
 
+    fn assisted(&mut self, by: DraftModel) {
+        self.drafts = Some(DraftModelView {
+            model: by.name.clone(),
+            on: true,
+            why: None,
+            passes: 0,
+            tokens: 0,
+            pass_ms: None,
+            failures: 0,
+        });
+        self.drafter = Some(by);
+    }
+
     fn report(&self, request: RequestId, choice: SpeculationChoice) -> Option<SpeculationReport> {
         let tally = self.sequences.get(&request).map(|s| *s.tally()).unwrap_or_default();
         Some(SpeculationReport { tally, policy: self.settings.policy, gate: self.gate.verdict_for(choice) })
@@ -143,6 +233,9 @@ impl DraftSource for Speculation {
 
     fn ended(&mut self, request: RequestId) {
         self.sequences.remove(&request);
+        if let Some(drafter) = &mut self.drafter {
+            drafter.forget(request);
+        }
     }
 
     fn view(&self) -> Option<SpeculationView> {
@@ -151,6 +244,7 @@ impl DraftSource for Speculation {
         Some(SpeculationView {
             policy: self.settings.policy,
             proposer: self.settings.proposer.name().to_string(),
+            draft: self.drafts.clone(),
             gate: self.gate.verdict(),
             width_min: self.settings.width_min as u64,
             width_max: self.settings.width_max as u64,

@@ -44,6 +44,8 @@ pub(super) struct Generator {
     pub active: Vec<Sequence>,
     pub slots: Slots,
     pub check: SelfCheck,
+    /// Who waits and who holds a slot has changed since [`moved`](Generator::moved) was asked.
+    pub moved: bool,
     after_prefill: bool,
     rates: Rates,
     iterations: u64,
@@ -84,6 +86,7 @@ impl Generator {
             active: Vec::new(),
             slots,
             check: SelfCheck::default(),
+            moved: false,
             after_prefill: false,
             rates: Rates::default(),
             iterations: 0,
@@ -105,6 +108,7 @@ impl Generator {
 
     pub(super) fn submit(&mut self, sequence: Sequence) {
         self.pause_check();
+        self.moved = true;
         self.queue.push_back(sequence);
     }
 
@@ -131,12 +135,17 @@ impl Generator {
         self.context.shared.clock.now()
     }
 
-    /// Drops what is not wanted any more, admits, and runs one forward pass if anything is to be computed.
-    pub(super) fn iterate(&mut self) {
+    /// Drops what is not wanted any more, and decides who has a slot.
+    pub(super) fn arrange(&mut self) {
         self.adopt();
         self.sweep();
         self.admit();
+        self.share_prompts();
         self.preempt();
+    }
+
+    /// Runs one forward pass over those that have a slot.
+    pub(super) fn iterate(&mut self) {
         if self.active.is_empty() {
             self.rates.clear();
             return;
@@ -298,6 +307,7 @@ impl Generator {
             preemptions: self.preemptions,
             failed_rewinds: self.failed_rewinds,
             speculation: self.drafter.view().map(|v| SpeculationView { self_check: self.check.view(), ..v }),
+            kv_taken: self.kv_taken(),
             waiting: self.queue.iter().map(|s| s.id).collect(),
             reason: self.queue.front().and_then(|s| self.blocked(s.need(self.settings.kv_reserve))),
         }

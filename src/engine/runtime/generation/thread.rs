@@ -2,6 +2,7 @@
 
 use super::door::Message;
 use super::draft::DraftSource;
+use super::draft_model::DraftModel;
 use super::step::Generator;
 use super::view::GenerationView;
 use crate::engine::models::gguf::Vocabulary;
@@ -18,7 +19,16 @@ use std::time::Duration;
 /// How often a queue that an operator holds is looked at for requests that leave.
 const HELD: Duration = Duration::from_millis(20);
 
-/// Loads the model, then runs iterations until the door is gone and nothing is left to do.
+/// Loads a model, on the thread that will run it.
+pub(in crate::engine::runtime) type Load = Box<dyn FnOnce() -> Result<LoadedModel, ModelError> + Send>;
+
+/// Loads; a panic is a failure like any other.
+fn attempt(load: Load) -> Result<LoadedModel, String> {
+    let panicked = |_| Err(ModelError::Other("the loader panicked; the engine's log has the panic".into()));
+    catch_unwind(AssertUnwindSafe(load)).unwrap_or_else(panicked).map_err(|e| e.to_string())
+}
+
+/// Loads the model and the one that drafts for it, then runs iterations until the door is gone and nothing is left to do.
 pub(super) fn run(
     context: WorkerContext,
     settings: GenerationSettings,
@@ -26,15 +36,27 @@ pub(super) fn run(
     view: &ArcSwap<GenerationView>,
     inbox: &Receiver<Message>,
     mut drafter: Box<dyn DraftSource>,
-    load: impl FnOnce() -> Result<LoadedModel, ModelError>,
+    load: Load,
+    load_draft: Option<(String, Load)>,
 ) {
-    let loaded = catch_unwind(AssertUnwindSafe(load))
-        .unwrap_or_else(|_| Err(ModelError::Other("the loader panicked; the engine's log has the panic".into())));
-    let Loaded { model, front, vocabulary, end_ids } = match loaded.map_err(|e| e.to_string()).and_then(halves) {
+    let Loaded { model, front, vocabulary, end_ids } = match attempt(load).and_then(halves) {
         Ok(halves) => halves,
         Err(why) => return context.loaded(LoadState::Failed { why }),
     };
-    let ready = LoadState::Ready { front, weights_bytes: model.weights_bytes(), kv_bytes: Some(model.kv_bytes()) };
+    let (mut weights_bytes, mut kv_bytes) = (model.weights_bytes(), model.kv_bytes());
+    if let Some((name, load)) = load_draft {
+        let loaded = attempt(load).map_err(|why| format!("its draft model `{name}` could not be loaded: {why}"));
+        let chunk = settings.prefill_chunk;
+        match loaded.and_then(|loaded| DraftModel::new(&name, loaded, &vocabulary, chunk, context.clone())) {
+            Ok(draft) => {
+                let (weights, kv) = draft.bytes();
+                (weights_bytes, kv_bytes) = (weights_bytes + weights, kv_bytes + kv);
+                drafter.assisted(draft);
+            }
+            Err(why) => return context.loaded(LoadState::Failed { why }),
+        }
+    }
+    let ready = LoadState::Ready { front, weights_bytes, kv_bytes: Some(kv_bytes) };
     drafter.loaded(model.rows_are_independent());
     let mut generator = Generator::new(context.clone(), settings, stats.clone(), model, drafter, vocabulary, end_ids);
     view.store(Arc::new(generator.view()));
@@ -77,6 +99,11 @@ fn serve(generator: &mut Generator, view: &ArcSwap<GenerationView>, inbox: &Rece
         }
         while let Ok(message) = inbox.try_recv() {
             generator.take(message);
+        }
+        generator.arrange();
+        // Who waits, and for what, is seen before the pass: that may take long.
+        if std::mem::take(&mut generator.moved) {
+            view.store(Arc::new(generator.view()));
         }
         generator.iterate();
         view.store(Arc::new(generator.view()));

@@ -16,6 +16,8 @@ pub(in crate::engine::runtime) struct GenerationView {
     /// Tokens that idle slots keep for requests that begin alike; they go when the room is needed.
     pub kv_cached: usize,
     pub kv_capacity: usize,
+    /// What running sequences hold or may hold of it.
+    pub kv_taken: usize,
     pub decode_tokens_per_s: Option<f64>,
     pub prefill_tokens_per_s: Option<f64>,
     pub iterations: u64,
@@ -49,6 +51,24 @@ impl GenerationView {
             .iter()
             .enumerate()
             .map(move |(i, id)| (*id, i as u64 + 1, Wait { estimate_ms: free.filter(|_| i == 0), ..Wait::of(code) }))
+    }
+
+    /// Why a request waits that the thread has not looked at yet: it stands behind all others. `cost` are the tokens that
+    /// it can take at most, `reserve` those of an answer that are set aside; `device_busy`: another model computes.
+    pub fn arriving(&self, cost: u64, reserve: usize, device_busy: bool) -> WaitCode {
+        let least = usize::try_from(cost).unwrap_or(usize::MAX).min(reserve);
+        if let Some(code) = self.reason.filter(|_| !self.waiting.is_empty()) {
+            code
+        } else if self.active.len() >= self.slots {
+            WaitCode::SlotsFull
+        } else if !self.active.is_empty() && self.kv_taken.saturating_add(least) > self.kv_capacity {
+            WaitCode::KvFull
+        } else if device_busy {
+            WaitCode::DeviceBusy
+        } else {
+            // It gets its slot when the pass under way has ended.
+            WaitCode::SlotBusy
+        }
     }
 
     /// The snapshot's form.

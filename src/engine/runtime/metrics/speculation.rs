@@ -3,12 +3,14 @@
 use super::{FloatGauge, ModelLabels, gauge};
 use crate::control::Snapshot;
 use crate::control::speculation::{DepthCounts, SURVIVAL_DEPTHS};
+use crate::engine::scheduler::Micros;
 use crate::engine::speculation::survival::Retired;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::AtomicU64;
 
 /// Where proposed tokens came from: `native` (the model's own drafts) or `tail` (copies from the text).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -33,6 +35,9 @@ pub struct SpeculationMetrics {
     turns: Counter,
     checked: Counter,
     differed: Counter,
+    draft_passes: Counter,
+    draft_seconds: Counter<f64, AtomicU64>,
+    draft_failures: Counter,
 }
 
 impl SpeculationMetrics {
@@ -51,6 +56,17 @@ impl SpeculationMetrics {
     /// The gate turned on or off.
     pub fn turned(&self) {
         self.turns.inc();
+    }
+
+    /// The draft model ran so many passes.
+    pub fn drafted(&self, passes: u64, took: Micros) {
+        self.draft_passes.inc_by(passes);
+        self.draft_seconds.inc_by(took.as_secs());
+    }
+
+    /// The draft model failed and was turned off.
+    pub fn draft_failed(&self) {
+        self.draft_failures.inc();
     }
 
     /// An answer was computed again without windows.
@@ -73,6 +89,9 @@ pub(super) struct SpeculationFamilies {
     turns: Family<ModelLabels, Counter>,
     checked: Family<ModelLabels, Counter>,
     differed: Family<ModelLabels, Counter>,
+    draft_passes: Family<ModelLabels, Counter>,
+    draft_seconds: Family<ModelLabels, Counter<f64, AtomicU64>>,
+    draft_failures: Family<ModelLabels, Counter>,
     on: Family<ModelLabels, Gauge>,
     predicted: Family<ModelLabels, FloatGauge>,
     measured: Family<ModelLabels, FloatGauge>,
@@ -90,6 +109,11 @@ impl SpeculationFamilies {
         r.register("speculation_self_checks", help, self.checked.clone());
         let help = "Self-checks that came out differently: anything but 0 is a fault of the engine";
         r.register("speculation_self_check_differences", help, self.differed.clone());
+        r.register("speculation_draft_passes", "Forward passes of the draft model", self.draft_passes.clone());
+        let help = "Time that the draft model computed";
+        r.register_with_unit("speculation_draft", help, Unit::Seconds, self.draft_seconds.clone());
+        let help = "Times that a draft model failed and was turned off";
+        r.register("speculation_draft_failures", help, self.draft_failures.clone());
         r.register("speculation_on", "1 when the gate is open", self.on.clone());
         let help = "Expected tokens per second with windows over those without";
         r.register("speculation_predicted_gain_ratio", help, self.predicted.clone());
@@ -110,6 +134,9 @@ impl SpeculationFamilies {
             turns: self.turns.get_or_create_owned(&labels),
             checked: self.checked.get_or_create_owned(&labels),
             differed: self.differed.get_or_create_owned(&labels),
+            draft_passes: self.draft_passes.get_or_create_owned(&labels),
+            draft_seconds: self.draft_seconds.get_or_create_owned(&labels),
+            draft_failures: self.draft_failures.get_or_create_owned(&labels),
         }
     }
 

@@ -33,6 +33,44 @@ async fn a_common_start_is_computed_once() {
     assert_eq!(shown.kv_used_tokens, 0);
 }
 
+/// Three answers to one prompt, and one to a prompt that shares three quarters of it, all sent at once.
+async fn together(settings: GenerationSettings, failing_forks: usize) -> (Vec<usize>, u64) {
+    let bench = Bench::gated(GenerationSettings { slots: 4, kv_tokens: 400, ..settings }).await;
+    bench.probe.failing_forks.store(failing_forks, Ordering::Release);
+    let mut other = prompt(40);
+    other[30..].fill(50);
+    let prompts = [prompt(40), prompt(40), prompt(40), other];
+    let tickets: Vec<_> = prompts.iter().map(|p| bench.submit(job(p, 5)).expect("admitted")).collect();
+    bench.gate.open();
+    let mut cached = Vec::new();
+    for (prompt, ticket) in prompts.iter().zip(tickets) {
+        let answer = collect(ticket).await;
+        assert_eq!(answer.tokens, expected(prompt, 5).0);
+        cached.push(answer.cached);
+    }
+    let shown = bench.shown(|g| g.slots_used == 0).await;
+    assert_eq!(shown.cached_tokens, cached.iter().sum::<usize>() as u64);
+    (cached, shown.prompt_tokens)
+}
+
+#[tokio::test]
+async fn prompts_that_begin_alike_and_come_together_are_read_once() {
+    assert_eq!(together(SETTINGS, 0).await, (vec![0, 39, 39, 30], 40 + 1 + 1 + 10));
+}
+
+#[tokio::test]
+async fn a_copy_that_fails_is_read_instead() {
+    let (cached, read) = together(SETTINGS, 1).await;
+    assert_eq!(cached.iter().sum::<usize>() as u64 + read, 160);
+    assert_eq!(cached.iter().filter(|n| **n == 0).count(), 2, "{cached:?}");
+}
+
+#[tokio::test]
+async fn prompts_are_not_shared_where_nothing_is_kept() {
+    let private = GenerationSettings { prefix_cache: false, ..SETTINGS };
+    assert_eq!(together(private, 0).await, (vec![0; 4], 160));
+}
+
 #[tokio::test]
 async fn nothing_is_kept_where_the_profile_says_so() {
     let bench = Bench::start(GenerationSettings { prefix_cache: false, ..SETTINGS }).await;

@@ -1,6 +1,7 @@
 //! The loop on a tiny model that counts rows, waits when told, and panics on demand.
 
 mod answers;
+mod draft_model;
 mod kv;
 mod operated;
 mod pace;
@@ -10,6 +11,7 @@ mod windows;
 
 use super::door::GenerationWorker;
 use super::draft::{DraftSource, NoDrafts};
+use super::thread::Load;
 use crate::control::snapshot::Generation;
 use crate::control::{Fault, Op};
 use crate::engine::models::testing::{END, FakeLm, Gate, Probe, front, hashed};
@@ -76,6 +78,17 @@ impl Bench {
         drafter: Box<dyn DraftSource>,
         stall_s: f64,
     ) -> Bench {
+        Bench::assisted(next, settings, drafter, None, stall_s).await
+    }
+
+    /// The same, with a model that drafts for it.
+    async fn assisted(
+        next: fn(&[u32]) -> u32,
+        settings: GenerationSettings,
+        drafter: Box<dyn DraftSource>,
+        draft: Option<(String, Load)>,
+        stall_s: f64,
+    ) -> Bench {
         let profile = ModelProfile {
             id: "fake".into(),
             family: Family::Llama,
@@ -106,6 +119,7 @@ impl Bench {
             recordings_paused: false,
             language: None,
             generation: Some(settings),
+            draft: None,
         };
         let limits = Limits {
             json_bytes: 1,
@@ -126,7 +140,7 @@ impl Bench {
         let (gate, probe) = (Gate::new(), Arc::new(Probe::default()));
         let parts = (gate.clone(), probe.clone());
         let load = move || Ok(FakeLm::load(settings.slots, 8_192, next, parts.0, parts.1));
-        let worker = GenerationWorker::start_with(context.clone(), drafter, load).expect("starts");
+        let worker = GenerationWorker::start_with(context.clone(), drafter, load, draft).expect("starts");
         let mut bench = Bench { worker, context, gate, probe, loading };
         bench.loading.wait_for(|left| *left == 0).await.expect("the worker loads");
         bench

@@ -1,6 +1,7 @@
 //! Prompts beside streams: who waits for whom, counted in passes.
 
 use super::{Bench, SETTINGS, collect, expected, job};
+use crate::control::WaitCode;
 use crate::profile::GenerationSettings;
 
 #[tokio::test]
@@ -17,6 +18,31 @@ async fn a_long_prompt_takes_every_other_iteration_at_most() {
     let prefills: Vec<bool> = passes[1..].iter().map(|p| p.len() == 2 && p.iter().any(|(.., n)| *n > 1)).collect();
     assert_eq!(prefills.iter().filter(|p| **p).count(), 8);
     assert!(prefills.windows(2).all(|w| !(w[0] && w[1])), "{prefills:?}");
+}
+
+#[tokio::test]
+async fn who_waits_is_told_why_before_the_first_pass_has_ended() {
+    let bench = Bench::gated(GenerationSettings { slots: 1, ..SETTINGS }).await;
+    let first = bench.submit(job(&[2; 20], 4)).expect("admitted");
+    bench.gate.arrived(1).await;
+    // The pass stands at the gate, and who holds the slot is seen.
+    assert_eq!(bench.shown(|g| g.slots_used == 1).await.iterations, 0);
+    let second = bench.submit(job(&[3; 20], 4)).expect("admitted");
+    assert_eq!(bench.worker.arriving(24, false), WaitCode::SlotsFull);
+    bench.gate.open();
+    collect(first).await;
+    collect(second).await;
+
+    let tight = GenerationSettings { kv_tokens: 60, kv_reserve: 30, ..SETTINGS };
+    let bench = Bench::gated(tight).await;
+    let first = bench.submit(job(&[2; 20], 30)).expect("admitted");
+    bench.gate.arrived(1).await;
+    bench.shown(|g| g.slots_used == 1).await;
+    assert_eq!(bench.worker.arriving(50, false), WaitCode::KvFull);
+    assert_eq!(bench.worker.arriving(5, true), WaitCode::DeviceBusy);
+    assert_eq!(bench.worker.arriving(5, false), WaitCode::SlotBusy);
+    bench.gate.open();
+    collect(first).await;
 }
 
 /// Passes of a size that the shipped settings have.
