@@ -4,7 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import LANGUAGE_MODEL, assert_error
+from conftest import LANGUAGE_MODEL, assert_error, wait_for
 
 PROMPT = "The capital of France is"
 
@@ -73,6 +73,25 @@ def test_several_prompts(engine):
     answer = engine.complete([PROMPT, "One two three"], max_tokens=4).json()
     assert [c["index"] for c in answer["choices"]] == [0, 1]
     assert answer["choices"][0]["text"] == text_of(engine.complete(PROMPT, max_tokens=4))
+
+
+def test_more_prompts_than_can_ever_wait_are_refused(engine):
+    error = assert_error(engine.complete(["a"] * 100, max_tokens=1), 400, "prompt", says=r"100 answers.*room for \d+")
+    assert error["type"] == "invalid_request_error"
+    assert_error(engine.complete(["a"] * 30, max_tokens=1, n=16), 400, "n", says="480 answers")
+
+
+def test_several_answers_read_their_prompt_once(engine):
+    wait_for(engine.idle, "the engine is idle")
+    prompt = "A list of unusual instruments, with the century in which each was first built: " * 6
+    before = engine.generation()["prompt_tokens"]
+    answer = engine.complete(prompt, n=4, max_tokens=6, temperature=0.8, seed=3).json()
+    length = answer["usage"]["prompt_tokens"]
+    wait_for(engine.idle, "the engine is idle")
+    # The whole of it once, and of each further answer the last token.
+    assert length > 80 and engine.generation()["prompt_tokens"] - before <= length + 3
+    alone = [engine.complete(prompt, max_tokens=6, temperature=0.8, seed=3 + k).json()["choices"][0]["text"] for k in range(4)]
+    assert [c["text"] for c in answer["choices"]] == alone
 
 
 def test_greedy_is_the_same_alone_and_in_company(engine):
