@@ -358,7 +358,7 @@ fn build_models(
 /// The model that drafts for `model`, if its profile names one. Its settings come from its own profile alone.
 fn draft(library: &Library, model: &Model, prefix: &str, faults: &mut Faults) -> Option<Box<ModelProfile>> {
     const KEY: &str = "speculation.draft_model";
-    let Setting { data: Data::Scalar(reference), origin } = model.layer.get(KEY)? else { return None };
+    let Setting { data: Data::Scalar(reference), origin, .. } = model.layer.get(KEY)? else { return None };
     // As in `extends`: a path in a file starts from that file's folder, on the command line from the working folder.
     let folder = match origin {
         Origin::File(place) => place.file.folder.clone(),
