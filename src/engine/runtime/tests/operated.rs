@@ -117,11 +117,13 @@ async fn a_lease_ends_by_itself() {
     let it = Operated::start("lease").await;
     it.set("models.vectors.wait_ms", "20");
     let set = [("models.vectors.wait_ms".to_string(), "60".to_string())].into();
-    it.change(&ChangeRequest { set, ttl_s: Some(0.2), ..ChangeRequest::default() });
+    // Long enough to be seen on a machine that pauses.
+    it.change(&ChangeRequest { set, ttl_s: Some(2.0), ..ChangeRequest::default() });
     let window = || queue(&it.engine, "vectors", Op::Embed).caps.wait_ms;
-    assert!(it.engine.snapshot().overrides[0].left_ms.is_some_and(|left| left <= 200.0));
+    assert!(it.engine.snapshot().overrides[0].left_ms.is_some_and(|left| left <= 2_000.0));
     until("the lease holds", || window() == 60.0);
     until("it has ended, and what it hid holds again", || window() == 20.0);
+    until("the journal tells", || it.engine.snapshot().journal_tail.last().is_some_and(|e| e.kind.name() == "expiry"));
     let shown = it.engine.snapshot();
     let last = shown.journal_tail.last().expect("an entry");
     assert_eq!((last.kind.name(), last.actor.as_str(), shown.revision), ("expiry", "engine", 4));
