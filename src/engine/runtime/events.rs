@@ -23,16 +23,15 @@ pub struct EventSink<E> {
     tx: mpsc::Sender<Result<E, Fault>>,
     last: mpsc::OwnedPermit<Result<E, Fault>>,
     sent: usize,
-    /// Events the reader had taken when it was last looked at, and since when it has taken no more.
-    taken: usize,
-    taken_at: Micros,
+    /// While the reader has something to take: how many events it had taken when that was first seen, and when.
+    waits: Option<(usize, Micros)>,
 }
 
 /// A channel with room for `capacity` events and the last one.
-pub fn events<E>(capacity: usize, now: Micros) -> (EventSink<E>, mpsc::Receiver<Result<E, Fault>>) {
+pub fn events<E>(capacity: usize) -> (EventSink<E>, mpsc::Receiver<Result<E, Fault>>) {
     let (tx, rx) = mpsc::channel(capacity + 1);
     let last = tx.clone().try_reserve_owned().expect("a fresh channel has room for one");
-    (EventSink { tx, last, sent: 0, taken: 0, taken_at: now }, rx)
+    (EventSink { tx, last, sent: 0, waits: None }, rx)
 }
 
 impl<E> EventSink<E> {
@@ -48,7 +47,9 @@ impl<E> EventSink<E> {
         }
     }
 
-    /// Whether the reader is to be given up: it is gone, or has events to take and has taken none for `stall`.
+    /// Whether the reader is to be given up: it is gone, or has events to take and has taken none for `stall`. The time
+    /// counts from the look that first saw them there: between two looks may lie a whole window of a slow model, and an
+    /// event that was sent a moment ago has kept nobody waiting.
     pub fn lost(&mut self, now: Micros, stall: Micros) -> Option<Lost> {
         if self.tx.is_closed() {
             return Some(Lost::Gone);
@@ -56,11 +57,12 @@ impl<E> EventSink<E> {
         // The reserved place counts as used.
         let untaken = (self.tx.max_capacity() - self.tx.capacity()).saturating_sub(1);
         let taken = self.sent.saturating_sub(untaken);
-        if untaken == 0 || taken != self.taken {
-            self.taken = taken;
-            self.taken_at = now;
+        match self.waits {
+            _ if untaken == 0 => self.waits = None,
+            Some((then, since)) if then == taken => return (now - since >= stall).then_some(Lost::Stalled),
+            _ => self.waits = Some((taken, now)),
         }
-        (now - self.taken_at >= stall && untaken > 0).then_some(Lost::Stalled)
+        None
     }
 
     /// Sends the last event; a reader that is gone does not miss it.
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_last_event_always_has_room() {
-        let (mut sink, mut rx) = events::<u32>(2, Micros::ZERO);
+        let (mut sink, mut rx) = events::<u32>(2);
         assert_eq!((sink.send(1), sink.send(2)), (Ok(()), Ok(())));
         assert_eq!(sink.send(3), Err(Lost::Stalled));
         sink.finish(Ok(9));
@@ -86,11 +88,11 @@ mod tests {
     #[test]
     fn a_reader_stalls_only_while_it_has_something_to_take() {
         let stall = Micros(100);
-        let (mut sink, mut rx) = events::<u32>(8, Micros::ZERO);
+        let (mut sink, mut rx) = events::<u32>(8);
         assert_eq!(sink.lost(Micros(500), stall), None, "nothing to take");
         sink.send(1).expect("room");
         sink.send(2).expect("room");
-        assert_eq!(sink.lost(Micros(599), stall), None);
+        assert_eq!(sink.lost(Micros(599), stall), None, "they were not there for long");
         assert!(rx.try_recv().is_ok());
         assert_eq!(sink.lost(Micros(650), stall), None, "it took one");
         assert_eq!(sink.lost(Micros(749), stall), None);

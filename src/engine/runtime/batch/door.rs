@@ -106,7 +106,7 @@ impl BatchWorker {
         }
         let now = shared.clock.now();
         let deadline = shared.deadline(caller.deadline_s, now);
-        let (sink, events) = events(room, now);
+        let (sink, events) = events(room);
         let request =
             NewRequest { model: name.clone(), op: item.op, lane: item.lane, client: caller.client, cost: item.cost };
         let live = Live::open(shared, stats, request, deadline, sink, now);

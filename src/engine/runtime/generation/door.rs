@@ -106,7 +106,7 @@ impl GenerationWorker {
         }
         let now = shared.clock.now();
         let deadline = shared.deadline(caller.deadline_s, now);
-        let (sink, events) = events(EVENTS, now);
+        let (sink, events) = events(EVENTS);
         let request = NewRequest {
             model: name.clone(),
             op: Op::Generate,

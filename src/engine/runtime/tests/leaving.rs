@@ -99,7 +99,7 @@ fn a_deadline_is_looked_at_between_two_windows_too() {
     let shared = Arc::new(Shared::new(box_profile(Vec::new()).limits));
     let stats = Arc::new(stats::OpStats::new(Op::Transcribe));
     assert!(stats.admit(1));
-    let (sink, mut events) = events::<TranscriptEvent>(4, Micros::ZERO);
+    let (sink, mut events) = events::<TranscriptEvent>(4);
     let request = registry::NewRequest {
         model: Arc::from("ears"),
         op: Op::Transcribe,
@@ -123,7 +123,7 @@ fn a_request_that_is_lost_by_a_panic_still_ends() {
     let shared = Arc::new(Shared::new(box_profile(Vec::new()).limits));
     let stats = Arc::new(stats::OpStats::new(Op::Embed));
     assert!(stats.admit(1));
-    let (sink, mut events) = events::<Embedded>(0, Micros::ZERO);
+    let (sink, mut events) = events::<Embedded>(0);
     let request = registry::NewRequest {
         model: Arc::from("vectors"),
         op: Op::Embed,
