@@ -92,12 +92,12 @@ fn work(given: &Receiver<Vec<u8>>, shared: &Shared, mut write: impl FnMut(&[u8])
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
+    use std::sync::mpsc::sync_channel;
 
     #[test]
     fn a_write_that_hangs_holds_nobody_up() {
-        let (release, gate) = channel::<()>();
-        let (tell, written) = channel();
+        let (release, gate) = sync_channel::<()>(1);
+        let (tell, written) = sync_channel(1);
         let writer = Writer::start(move |bytes| {
             gate.recv().map_err(io::Error::other)?;
             tell.send(bytes.to_vec()).map_err(io::Error::other)

@@ -149,7 +149,8 @@ impl<B: Backend> CausalLm for Llama<B> {
     }
 
     fn forward(&mut self, spans: &[LmSpan<'_>]) -> Result<Vec<Vec<f32>>, ModelError> {
-        self.forward_stages(&[0..self.config.layers], spans)
+        let all = 0..self.config.layers;
+        self.forward_stages(std::slice::from_ref(&all), spans)
     }
 
     fn slot_len(&self, slot: usize) -> usize {

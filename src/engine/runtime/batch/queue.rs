@@ -326,8 +326,8 @@ impl Queue {
 
 /// Refuses settings of a model's batches that contradict each other, naming both.
 pub(in crate::engine::runtime) fn check(profile: &ModelProfile) -> Result<(), Fault> {
-    let batched = profile.ops.iter().filter(|op| **op != Op::Generate);
-    batched.map(|op| adaptive(profile, *op).map(drop)).collect()
+    let mut batched = profile.ops.iter().filter(|op| **op != Op::Generate);
+    batched.try_for_each(|op| adaptive(profile, *op).map(drop))
 }
 
 /// The controller of an operation, by its model's profile.

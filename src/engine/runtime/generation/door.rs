@@ -78,8 +78,8 @@ impl GenerationWorker {
             ..GenerationView::default()
         }));
         let parts = (context.clone(), stats.clone(), view.clone());
-        let load = Box::new(load);
-        let run = move || thread::run(parts.0, settings, &parts.1, &parts.2, &inbox, drafter, load, load_draft);
+        let loads = thread::Loads { model: Box::new(load), draft: load_draft };
+        let run = move || thread::run(parts.0, settings, &parts.1, &parts.2, &inbox, drafter, loads);
         let spawned = std::thread::Builder::new().name(format!("{name}: generation")).spawn(run);
         spawned.map_err(|e| Fault::new(ErrorKind::Internal, format!("could not start a thread for `{name}`: {e}")))?;
         Ok(GenerationWorker { context, settings, stats, submissions, view })

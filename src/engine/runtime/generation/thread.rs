@@ -22,6 +22,12 @@ const HELD: Duration = Duration::from_millis(20);
 /// Loads a model, on the thread that will run it.
 pub(in crate::engine::runtime) type Load = Box<dyn FnOnce() -> Result<LoadedModel, ModelError> + Send>;
 
+/// What a thread loads: its model, and the one that drafts for it, by name.
+pub(super) struct Loads {
+    pub model: Load,
+    pub draft: Option<(String, Load)>,
+}
+
 /// Loads; a panic is a failure like any other.
 fn attempt(load: Load) -> Result<LoadedModel, String> {
     let panicked = |_| Err(ModelError::Other("the loader panicked; the engine's log has the panic".into()));
@@ -36,15 +42,14 @@ pub(super) fn run(
     view: &ArcSwap<GenerationView>,
     inbox: &Receiver<Message>,
     mut drafter: Box<dyn DraftSource>,
-    load: Load,
-    load_draft: Option<(String, Load)>,
+    loads: Loads,
 ) {
-    let Loaded { model, front, vocabulary, end_ids } = match attempt(load).and_then(halves) {
+    let Loaded { model, front, vocabulary, end_ids } = match attempt(loads.model).and_then(halves) {
         Ok(halves) => halves,
         Err(why) => return context.loaded(LoadState::Failed { why }),
     };
     let (mut weights_bytes, mut kv_bytes) = (model.weights_bytes(), model.kv_bytes());
-    if let Some((name, load)) = load_draft {
+    if let Some((name, load)) = loads.draft {
         let loaded = attempt(load).map_err(|why| format!("its draft model `{name}` could not be loaded: {why}"));
         let chunk = settings.prefill_chunk;
         match loaded.and_then(|loaded| DraftModel::new(&name, loaded, &vocabulary, chunk, context.clone())) {
