@@ -99,7 +99,7 @@ def test_in_a_transcription(own_engine, ten_minutes, clip):
     assert shown[0]["lane"] == "recordings" and shown[0]["op"] == "transcribe"
     s.close()
     wait_for(lambda: engine.lanes(SPEECH_MODEL)["recordings"]["cancelled"] == 1, "the recording is cancelled")
-    ended = wait_for(lambda: [r for r in requests(engine, "done") if r["lane"] == "recordings"], "it has ended")
+    ended = wait_for(lambda: [r for r in requests(engine, "done") if r.get("lane") == "recordings"], "it has ended")
     assert ended[0]["outcome"] == "cancelled" and ended[0].get("done_ratio", 0) < 0.9
     assert engine.text(clip[0])
     wait_for(engine.idle, "the engine is idle")

@@ -105,7 +105,7 @@ class Watch:
             self.batches[batch["batch"]] = batch
         for request in snapshot["requests"]["shown"]:
             wait = request.get("wait")
-            if request["model"] != SPEECH_MODEL or request["lane"] != "clips" or not wait:
+            if request["model"] != SPEECH_MODEL or request.get("lane") != "clips" or not wait:
                 continue
             self.waits.append(wait)
             if "turns_left" not in wait:
@@ -224,7 +224,7 @@ def test_why_a_clip_waits(own_engine, recording, short):
         waiting = [pool.submit(engine.text, audio) for audio in short[:3]]
 
         def asked():
-            clips = [r for r in engine.snapshot()["requests"]["shown"] if r["lane"] == "clips" and r.get("wait")]
+            clips = [r for r in engine.snapshot()["requests"]["shown"] if r.get("lane") == "clips" and r.get("wait")]
             if not clips:
                 return None
             done = engine.cli("why", clips[-1]["id"])
