@@ -3,7 +3,9 @@
 //! A copy costs nothing to propose; a draft costs a pass of the draft model for each token. So it is decided before: with
 //! k tokens drafted for each of m of n sequences, where a pass of the draft model over them takes d,
 //!
-//!     gain = (n + Σ P(1) + … + P(k)) / ((c(n + m·k) + k·d) / c(n)) / n
+//! ```text
+//! gain = (n + Σ P(1) + … + P(k)) / ((c(n + m·k) + k·d) / c(n)) / n
+//! ```
 //!
 //! Before it drafts, the draft model must have read the text. That happens once for each answer, so it is held against what
 //! drafting is expected to save over the next tokens of that answer.

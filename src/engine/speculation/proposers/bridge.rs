@@ -4,8 +4,10 @@
 //! `ngram_min` tokens matches until so many have been computed one by one. But the last token or two do match, and so does
 //! the text before the value:
 //!
-//!     earlier     {"name": "Ada    ", "age":
-//!     now         {"name": "Mira   ", ?
+//! ```text
+//! earlier     {"name": "Ada    ", "age":
+//! now         {"name": "Mira   ", ?
+//! ```
 //!
 //! So an earlier occurrence of the last token counts when, in front of what it shares, at most [`GAP`] tokens on either
 //! side are passed over and enough are alike again.
