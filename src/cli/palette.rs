@@ -30,6 +30,7 @@ enum Kind {
 
 fn kind(command: &Command, words: &[String]) -> Kind {
     let says = |word: &str| words.iter().any(|said| said == word);
+    let changes = if says("--dry-run") { Kind::Shows } else { Kind::Changes { dry_run: true } };
     match command {
         Command::Set(_)
         | Command::Unset(_)
@@ -39,26 +40,9 @@ fn kind(command: &Command, words: &[String]) -> Kind {
         | Command::Freeze(_)
         | Command::Thaw(_)
         | Command::Drain(_)
-        | Command::Undrain(_)
-            if !says("--dry-run") =>
-        {
-            Kind::Changes { dry_run: true }
-        }
-        Command::Journal(_) if says("revert") && !says("--dry-run") => Kind::Changes { dry_run: true },
-        Command::Set(_)
-        | Command::Unset(_)
-        | Command::Apply(_)
-        | Command::Pause(_)
-        | Command::Resume(_)
-        | Command::Freeze(_)
-        | Command::Thaw(_)
-        | Command::Drain(_)
-        | Command::Undrain(_)
-        | Command::Journal(_)
-        | Command::Knobs(_)
-        | Command::Get(_)
-        | Command::Diff(_)
-        | Command::Plan(_) => Kind::Shows,
+        | Command::Undrain(_) => changes,
+        Command::Journal(_) if says("revert") => changes,
+        Command::Journal(_) | Command::Knobs(_) | Command::Get(_) | Command::Diff(_) | Command::Plan(_) => Kind::Shows,
         Command::Status(_)
         | Command::Models(_)
         | Command::Lanes(_)

@@ -4,6 +4,7 @@ use super::super::context::Context;
 use super::super::error::CliResult;
 use super::super::print::{Cell, Column, Table, TableStyle, Tone};
 use super::change;
+use super::set::TakeBackArgs;
 use crate::control::ChangeRequest;
 use crate::control::Journal;
 use crate::control::changes::Entry;
@@ -29,27 +30,14 @@ enum JournalCommand {
         /// The change's revision.
         #[arg(value_name = "REVISION")]
         revision: u64,
-        /// Check it and show before and after; change nothing.
-        #[arg(long)]
-        dry_run: bool,
-        /// Why, for those who read the journal.
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-        /// Do it only while the settings have this revision.
-        #[arg(long, value_name = "N")]
-        if_revision: Option<u64>,
+        #[command(flatten)]
+        options: TakeBackArgs,
     },
 }
 
 pub fn run(context: &Context, args: &JournalArgs) -> CliResult {
-    if let Some(JournalCommand::Revert { revision, dry_run, reason, if_revision }) = &args.command {
-        let request = ChangeRequest {
-            revert: Some(*revision),
-            dry_run: *dry_run,
-            reason: reason.clone(),
-            if_revision: *if_revision,
-            ..ChangeRequest::default()
-        };
+    if let Some(JournalCommand::Revert { revision, options }) = &args.command {
+        let request = ChangeRequest { revert: Some(*revision), ..options.request() };
         return change(context, &request);
     }
     let client = context.client()?;

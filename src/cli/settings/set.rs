@@ -3,6 +3,7 @@
 use super::super::context::Context;
 use super::super::error::{CliError, CliResult};
 use super::{ChangeArgs, PersistArgs, change};
+use crate::control::ChangeRequest;
 use clap::Args;
 use std::collections::BTreeMap;
 
@@ -32,12 +33,12 @@ pub struct UnsetArgs {
     #[arg(long)]
     all: bool,
     #[command(flatten)]
-    options: UnsetOptions,
+    options: TakeBackArgs,
 }
 
-/// Options of a change that sets nothing.
+/// Options of a change that takes something back.
 #[derive(Debug, Args)]
-struct UnsetOptions {
+pub struct TakeBackArgs {
     /// Check it and show before and after; change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -47,6 +48,19 @@ struct UnsetOptions {
     /// Do it only while the settings have this revision.
     #[arg(long, value_name = "N")]
     if_revision: Option<u64>,
+}
+
+impl TakeBackArgs {
+    /// A change with these options that names nothing yet.
+    pub fn request(&self) -> ChangeRequest {
+        let TakeBackArgs { dry_run, reason, if_revision } = self;
+        ChangeRequest {
+            dry_run: *dry_run,
+            reason: reason.clone(),
+            if_revision: *if_revision,
+            ..ChangeRequest::default()
+        }
+    }
 }
 
 pub fn run(context: &Context, args: &SetArgs) -> CliResult {
@@ -73,11 +87,6 @@ pub fn pairs(settings: &[String]) -> CliResult<BTreeMap<String, String>> {
 }
 
 pub fn unset(context: &Context, args: &UnsetArgs) -> CliResult {
-    let UnsetOptions { dry_run, reason, if_revision } = &args.options;
-    let options =
-        ChangeArgs { dry_run: *dry_run, reason: reason.clone(), if_revision: *if_revision, ..ChangeArgs::default() };
-    let mut request = options.request();
-    request.unset = args.knobs.clone();
-    request.unset_all = args.all;
+    let request = ChangeRequest { unset: args.knobs.clone(), unset_all: args.all, ..args.options.request() };
     change(context, &request)
 }

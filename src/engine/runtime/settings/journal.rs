@@ -176,22 +176,12 @@ fn read(bytes: &[u8], name: &str, remarks: &mut Vec<String>) -> (Vec<Entry>, u64
 
 #[cfg(test)]
 mod tests {
+    use super::super::store::blank;
     use super::*;
     use crate::control::changes::EntryKind;
 
     fn entry(revision: u64) -> Entry {
-        Entry {
-            revision,
-            at_ms: 0,
-            kind: EntryKind::Start,
-            actor: "engine".to_string(),
-            reason: None,
-            changes: Vec::new(),
-            expires_at_ms: None,
-            persist: false,
-            reverts: None,
-            overrides: Vec::new(),
-        }
+        blank(EntryKind::Start, revision, 0, "engine")
     }
 
     #[test]

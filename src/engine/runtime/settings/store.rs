@@ -437,7 +437,8 @@ fn fitting(
     Ok((fit, resolved))
 }
 
-fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> Entry {
+/// An entry that tells of nothing yet.
+pub(super) fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> Entry {
     Entry {
         revision,
         at_ms,
