@@ -295,6 +295,10 @@ impl Gate {
             if self.exploration > 0.0 && self.since_plain as f64 >= 1.0 / self.exploration {
                 return None;
             }
+            // A window of which nothing holds must not lose more than may be lost.
+            if self.ledger.forbids(self.at_stake(&best.widths, plain), plain) {
+                return None;
+            }
             return Some(Allotment { widths: best.widths, purpose: Purpose::Gain });
         }
         self.no_gain += 1;
@@ -308,10 +312,19 @@ impl Gate {
         self.explore(offers, plain)
     }
 
-    /// What is offered, up to some width, if the ledger allows a pass that gains nothing and costs twice a plain one.
+    /// What is offered, up to some width, if the ledger allows a pass of which nothing holds.
     fn explore(&mut self, offers: &[Option<Offer>], plain: f64) -> Option<Allotment> {
-        let allowed = self.exploration > 0.0 && !self.ledger.forbids(plain, plain);
-        allowed.then(|| Allotment { widths: offers.iter().map(measured_width).collect(), purpose: Purpose::Measure })
+        let widths: Vec<_> = offers.iter().map(measured_width).collect();
+        let allowed = self.exploration > 0.0 && !self.ledger.forbids(self.at_stake(&widths, plain), plain);
+        allowed.then_some(Allotment { widths, purpose: Purpose::Measure })
+    }
+
+    /// What a pass loses if nothing of its windows holds. Where that is not known, a row costs what one of a plain pass
+    /// does at the most: its share of all that the pass takes.
+    fn at_stake(&self, widths: &[usize], plain: f64) -> f64 {
+        let (n, proposed) = (widths.len(), widths.iter().sum::<usize>());
+        let most = plain * proposed as f64 / n.max(1) as f64;
+        self.costs.estimate(n + proposed, n).map_or(most, |took| took - plain)
     }
 
     /// Takes in a pass: what it cost, and what it gained if it carried windows.
@@ -345,8 +358,9 @@ impl Gate {
         let (plainly, took) = self.measured.iter().fold((0.0, 0.0), |(p, t), m| (p + m.0, t + m.1));
         let gain = (took > 0.0).then(|| plainly / took);
         self.verdict.measured_gain = gain;
-        if self.policy == SpeculationPolicy::Gain && self.verdict.on && self.measured.len() >= MEASURED_LEAST {
-            if gain.is_some_and(|g| g < LOSS_AT) || self.ledger.forbids(0.0, plain) {
+        if self.policy == SpeculationPolicy::Gain && self.verdict.on {
+            let told = self.measured.len() >= MEASURED_LEAST;
+            if (told && gain.is_some_and(|g| g < LOSS_AT)) || self.ledger.forbids(0.0, plain) {
                 self.held_until = self.passes + self.hold;
                 self.hold = (self.hold * 2).min(HOLD.1);
                 self.decide(false, GateCode::MeasuredLoss);

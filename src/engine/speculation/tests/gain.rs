@@ -124,9 +124,9 @@ proptest! {
         let mut lcg = bench::Lcg(seed);
         let texts: Vec<_> = (0..sequences).map(|i| {
             if copy {
-                copying_text(seed.wrapping_add(i as u64), 500, every)
+                copying_text(seed.wrapping_add(i as u64), 700, every)
             } else {
-                (Vec::new(), (0..500).map(|_| lcg.next(words)).collect())
+                (Vec::new(), (0..700).map(|_| lcg.next(words)).collect())
             }
         }).collect();
         let mut gate = Gate::new(&SETTINGS());
