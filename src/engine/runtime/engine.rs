@@ -290,6 +290,7 @@ impl Engine {
     /// Changes live settings for `actor`: all that is asked for or nothing. Waits for the disk.
     pub fn change(&self, request: &ChangeRequest, actor: &str) -> Result<ChangeAnswer, Fault> {
         let answer = self.settings()?.change(request, actor, &|profile| self.core.adopt(profile))?;
+        self.core.snapshots.outdate();
         if let Some(operated) = self.core.operated.get() {
             operated.leases.wake();
         }

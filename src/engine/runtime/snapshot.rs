@@ -14,13 +14,13 @@ use crate::engine::scheduler::Micros;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// A snapshot is taken afresh when the last one is at least this old.
+/// For so long a snapshot is fresh: who asks meanwhile gets the same.
 const FRESH: Micros = Micros(3_000);
 
 /// Live requests that a snapshot shows; the total is always told.
 const SHOWN: usize = 256;
 
-/// The last snapshot taken.
+/// The last snapshot taken, and until when it is fresh.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     last: Mutex<Option<(Micros, Arc<Snapshot>)>>,
@@ -31,15 +31,22 @@ impl Snapshots {
     pub fn get(&self, core: &Core) -> Arc<Snapshot> {
         let mut last = lock(&self.last);
         let now = core.shared.clock.now();
-        if let Some((at, snapshot)) = &*last
-            && now - *at < FRESH
+        if let Some((fresh_until, snapshot)) = &*last
+            && now < *fresh_until
         {
             return snapshot.clone();
         }
         let seq = last.as_ref().map_or(1, |(_, snapshot)| snapshot.seq + 1);
         let snapshot = Arc::new(take(core, seq, now));
-        *last = Some((now, snapshot.clone()));
+        *last = Some((now + FRESH, snapshot.clone()));
         snapshot
+    }
+
+    /// The next one is taken afresh: who changes something sees it in the snapshot that comes next.
+    pub fn outdate(&self) {
+        if let Some((fresh_until, _)) = &mut *lock(&self.last) {
+            *fresh_until = Micros::ZERO;
+        }
     }
 }
 
