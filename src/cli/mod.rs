@@ -22,6 +22,7 @@ mod error;
 mod fetch;
 mod generate;
 mod generation;
+mod hold;
 mod input;
 mod lanes;
 mod log;
@@ -99,6 +100,9 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Requests(args) => requests::run(context, args),
         Command::Why(args) => why::run(context, args),
         Command::Cancel(args) => cancel::run(context, args),
+        Command::Hold(args) => hold::hold(context, args),
+        Command::Release(args) => hold::release(context, args),
+        Command::Move(args) => hold::move_to(context, args),
         Command::Knobs(args) => settings::knobs::run(context, args),
         Command::Get(args) => settings::get::run(context, args),
         Command::Set(args) => settings::set::run(context, args),

@@ -52,7 +52,9 @@ fn kind(command: &Command, words: &[String]) -> Kind {
         | Command::Routes(_)
         | Command::Requests(_)
         | Command::Why(_) => Kind::Shows,
-        Command::Cancel(_) => Kind::Changes { dry_run: false },
+        Command::Cancel(_) | Command::Hold(_) | Command::Release(_) | Command::Move(_) => {
+            Kind::Changes { dry_run: false }
+        }
         _ => Kind::Shell,
     }
 }
@@ -147,8 +149,10 @@ impl Palette {
 }
 
 /// Commands that cannot be read without arguments, and can be typed with them.
-const OFFERED: [&str; 11] =
-    ["why", "cancel", "get", "set", "unset", "plan", "apply", "pause", "resume", "freeze", "thaw"];
+const OFFERED: [&str; 14] = [
+    "why", "cancel", "hold", "release", "move", "get", "set", "unset", "plan", "apply", "pause", "resume", "freeze",
+    "thaw",
+];
 
 /// What the words are, by the CLI's grammar; else what they mean instead (help, an error).
 fn read(words: &[String]) -> Result<Kind, Box<dyn FnOnce(String) -> Meaning + Send>> {

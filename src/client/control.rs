@@ -5,7 +5,7 @@ use super::{Client, ClientError};
 use crate::client::http::{Answer, Body};
 use crate::control::arrivals::{Arrivals, SCHEMA as ARRIVALS};
 use crate::control::snapshot::SCHEMA;
-use crate::control::{ChangeAnswer, ChangeRequest, ExitCode, Journal, Knobs, Snapshot};
+use crate::control::{ChangeAnswer, ChangeRequest, ExitCode, Journal, Knobs, RequestPatch, Snapshot};
 use http::Method;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -68,25 +68,31 @@ impl Client {
 
     /// Changes settings: all that is asked for, or nothing.
     pub async fn change(&self, request: &ChangeRequest) -> Result<ChangeAnswer, ClientError> {
-        let bytes = serde_json::to_vec(request)
+        let bytes = self.say(Method::POST, "/control/v1/changes", request).await?;
+        read_json(self, &bytes)
+    }
+
+    /// Sends a document and gives the body of the answer.
+    async fn say(&self, method: Method, path: &str, body: &impl serde::Serialize) -> Result<bytes::Bytes, ClientError> {
+        let bytes = serde_json::to_vec(body)
             .map_err(|e| ClientError::Local { message: e.to_string(), code: ExitCode::Internal })?;
         let body = Body { content_type: "application/json".to_string(), bytes: bytes.into() };
-        let call = async { self.send(Method::POST, "/control/v1/changes", Some(body)).await?.bytes().await };
-        let bytes = tokio::time::timeout(CONTROL_LIMIT, call).await.map_err(|_| ClientError::TimedOut {
+        let call = async { self.send(method, path, Some(body)).await?.bytes().await };
+        tokio::time::timeout(CONTROL_LIMIT, call).await.map_err(|_| ClientError::TimedOut {
             target: self.target().to_string(),
             seconds: CONTROL_LIMIT.as_secs(),
-        })??;
-        read_json(self, &bytes)
+        })?
+    }
+
+    /// Holds the request `id` (`req-17`), lets it go, or moves it to another lane.
+    pub async fn patch(&self, id: &str, patch: &RequestPatch) -> Result<(), ClientError> {
+        is_id(id)?;
+        self.say(Method::PATCH, &format!("/control/v1/requests/{id}"), patch).await.map(drop)
     }
 
     /// Cancels the request `id` (`req-17`).
     pub async fn cancel(&self, id: &str) -> Result<(), ClientError> {
-        if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
-            return Err(ClientError::usage(
-                format!("`{}` is not a request id", id.escape_debug()),
-                "ids look like req-17; `lanekeeper requests` lists them",
-            ));
-        }
+        is_id(id)?;
         self.quick(Method::DELETE, &format!("/v1/requests/{id}"), CONTROL_LIMIT).await.map(drop)
     }
 
@@ -100,6 +106,17 @@ impl Client {
         let bytes = self.quick(Method::GET, "/v1/models", CONTROL_LIMIT).await?;
         read_json(self, &bytes)
     }
+}
+
+/// What cannot be an id is not put into a path.
+fn is_id(id: &str) -> Result<(), ClientError> {
+    if id.is_empty() || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_') {
+        return Err(ClientError::usage(
+            format!("`{}` is not a request id", id.escape_debug()),
+            "ids look like req-17; `lanekeeper requests` lists them",
+        ));
+    }
+    Ok(())
 }
 
 /// A running `watch`. Dropping it closes its connection.

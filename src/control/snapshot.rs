@@ -199,6 +199,9 @@ pub struct LaneView {
     pub share: Option<f64>,
     /// Requests that have not started.
     pub pending: u64,
+    /// Requests that an operator holds: neither pending nor put aside until they are let go.
+    #[serde(default)]
+    pub held: u64,
     /// Recordings that have started and wait for their next slice.
     #[serde(default)]
     pub put_aside: u64,
@@ -456,7 +459,7 @@ pub struct Request {
     /// Time running (so far, or until it ended).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_ms: Option<f64>,
-    /// Place in its lane, 1 = next; absent while it runs.
+    /// Place in its lane, 1 = next; absent while it runs or is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
     /// Why it waits, and until when; absent while it runs. A recording that was put aside between two slices waits.

@@ -15,7 +15,7 @@ use super::shared::Shared;
 use super::snapshot::Snapshots;
 use super::ticket::{RequestId, Ticket};
 use super::{CommitFeed, DeviceSlot, probe};
-use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault, Op, Snapshot};
+use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault, Op, RequestPatch, Snapshot};
 use crate::engine::models::{self, LoadedModel, ModelError};
 use crate::engine::scheduler::Micros;
 use crate::profile::{BoxProfile, FileRole, GenerationSettings, Limits, ModelProfile};
@@ -317,6 +317,19 @@ impl Engine {
         true
     }
 
+    /// Holds a request, lets it go, or moves it to the other lane: all that is asked for or nothing.
+    pub async fn patch(&self, id: RequestId, patch: RequestPatch) -> Result<(), Fault> {
+        let record = self.core.shared.registry.get(id).ok_or_else(|| not_alive(id))?;
+        let worker = self.core.models.iter().zip(&self.core.workers).find(|(h, _)| h.name == record.model);
+        let done = match worker {
+            Some((_, Worker::Batch(worker))) => worker.patch(id, patch).await,
+            Some((_, Worker::Generation(worker))) => worker.patch(&record, patch),
+            None => Err(not_alive(id)),
+        };
+        self.core.snapshots.outdate();
+        done
+    }
+
     /// The newest snapshot; taken afresh, with its own sequence number, at most every few milliseconds.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.core.snapshots.get(&self.core)
@@ -382,6 +395,13 @@ impl Engine {
             tracing::warn!(left, limit_s = limit.as_secs_f64(), "the drain limit passed with requests still running");
         }
     }
+}
+
+/// There is no such request, or there is none any more.
+pub fn not_alive(id: impl std::fmt::Display) -> Fault {
+    Fault::new(ErrorKind::NotFound, format!("no request {id} is waiting or running"))
+        .param("id")
+        .hint("it may have ended: `lanekeeper requests` shows the last ones")
 }
 
 /// The model that drafts for a model, sized for its sequences and on its device.

@@ -9,9 +9,9 @@ use super::job::JobTimes;
 use super::registry::NewRequest;
 use super::shared::{Shared, draining_fault};
 use super::stats::OpStats;
-use super::ticket::{CancelFlag, RequestId};
+use super::ticket::{CancelFlag, HoldFlag, RequestId};
 use crate::control::snapshot::Outcome;
-use crate::control::{ErrorKind, Fault};
+use crate::control::{ErrorKind, Fault, Lane};
 use crate::engine::scheduler::Micros;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,6 +26,8 @@ struct Tracker {
     started: Option<Micros>,
     /// The wait that was estimated at admission, to be scored when it starts.
     estimate: Option<Micros>,
+    /// An operator held or moved it: its wait says nothing of estimates.
+    handled: bool,
 }
 
 /// A live request whose answer is made of events `E`.
@@ -33,6 +35,7 @@ struct Tracker {
 pub struct Live<E> {
     pub id: RequestId,
     pub cancel: CancelFlag,
+    pub hold: HoldFlag,
     pub deadline: Option<Micros>,
     tracker: Tracker,
     /// Taken at the end.
@@ -49,10 +52,10 @@ impl<E> Live<E> {
         sink: EventSink<E>,
         now: Micros,
     ) -> Live<E> {
-        let (id, cancel) = shared.registry.open(request.clone(), deadline, now);
+        let (id, cancel, hold) = shared.registry.open(request.clone(), deadline, now);
         let (shared, stats) = (shared.clone(), stats.clone());
-        let tracker = Tracker { shared, stats, request, submitted: now, started: None, estimate: None };
-        Live { id, cancel, deadline, tracker, sink: Some(sink) }
+        let tracker = Tracker { shared, stats, request, submitted: now, started: None, estimate: None, handled: false };
+        Live { id, cancel, hold, deadline, tracker, sink: Some(sink) }
     }
 
     /// Label of the key that sent it.
@@ -66,9 +69,27 @@ impl<E> Live<E> {
 
     /// Notes how long it is expected to wait in all. The first word counts: that is what its caller could have been told.
     pub fn expect_wait(&mut self, estimate: Micros) {
-        if !self.has_started() {
+        if !self.has_started() && !self.tracker.handled {
             self.tracker.estimate.get_or_insert(estimate);
         }
+    }
+
+    /// An operator held it or let it go.
+    pub fn handled(&mut self) {
+        self.tracker.handled = true;
+        self.tracker.estimate = None;
+    }
+
+    /// An operator moved it to another lane, where it counts from now on.
+    pub fn move_to(&mut self, lane: Lane) {
+        self.handled();
+        let t = &mut self.tracker;
+        if t.started.is_some() {
+            t.stats.lane(t.request.lane).running.fetch_sub(1, Ordering::Relaxed);
+            t.stats.lane(lane).running.fetch_add(1, Ordering::Relaxed);
+        }
+        t.request.lane = lane;
+        t.shared.registry.moved(self.id, lane);
     }
 
     /// It leaves the queue and runs.

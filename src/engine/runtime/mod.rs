@@ -43,7 +43,7 @@ pub use batch::Retune;
 pub use clock::Clock;
 pub use commits::{CommitFeed, CommitHub};
 pub use device::{DeviceGuard, DeviceSlot};
-pub use engine::{Engine, Loader, LogSwitch, ModelFiles};
+pub use engine::{Engine, Loader, LogSwitch, ModelFiles, not_alive};
 pub use events::{EventSink, events};
 pub use handle::ModelHandle;
 pub use job::{

@@ -3,7 +3,7 @@
 //! Doors add, whoever holds the request updates; the lock is held for a map operation, never across work.
 
 use super::clock::lock;
-use super::ticket::{CancelFlag, RequestId};
+use super::ticket::{CancelFlag, HoldFlag, RequestId};
 use crate::control::snapshot::{Outcome, RequestState};
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::Micros;
@@ -32,6 +32,8 @@ pub struct Record {
     /// When and how it ended.
     pub ended: Option<(Micros, Outcome)>,
     pub cancel: CancelFlag,
+    /// Looked at where requests wait for a slot of their own.
+    pub hold: HoldFlag,
 }
 
 /// A request that asks to be let in.
@@ -67,10 +69,10 @@ impl Default for Registry {
 
 impl Registry {
     /// Enters a request as queued and names it.
-    pub fn open(&self, new: NewRequest, deadline: Option<Micros>, now: Micros) -> (RequestId, CancelFlag) {
+    pub fn open(&self, new: NewRequest, deadline: Option<Micros>, now: Micros) -> (RequestId, CancelFlag, HoldFlag) {
         let mut inner = lock(&self.inner);
         inner.next += 1;
-        let (id, cancel) = (RequestId(inner.next), CancelFlag::default());
+        let (id, cancel, hold) = (RequestId(inner.next), CancelFlag::default(), HoldFlag::default());
         let NewRequest { model, op, lane, client, cost } = new;
         let record = Record {
             id,
@@ -86,11 +88,12 @@ impl Registry {
             done_ratio: None,
             ended: None,
             cancel: cancel.clone(),
+            hold: hold.clone(),
         };
         inner.live.insert(id, record);
         let live = inner.live.len();
         self.live.send_replace(live);
-        (id, cancel)
+        (id, cancel, hold)
     }
 
     /// Notes that it runs since `now`.
@@ -99,6 +102,11 @@ impl Registry {
             record.started = Some(now);
             record.state = RequestState::Running;
         });
+    }
+
+    /// Notes that it waits in another lane now.
+    pub fn moved(&self, id: RequestId, lane: Lane) {
+        self.update(id, |record| record.lane = lane);
     }
 
     /// Notes that part of its answer is out.

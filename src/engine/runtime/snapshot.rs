@@ -52,7 +52,7 @@ impl Snapshots {
 
 /// A pending request's place and reason.
 struct Place {
-    position: u64,
+    position: Option<u64>,
     wait: Wait,
     /// It has run and was put aside.
     started: bool,
@@ -223,7 +223,7 @@ fn request(core: &Core, record: &Record, place: Option<&Place>, now: Micros) -> 
         cost: Some(record.cost),
         queued_ms: (started.unwrap_or(end) - record.submitted).as_ms(),
         running_ms: started.map(|at| (end - at).as_ms()),
-        position: place.map(|p| p.position),
+        position: place.and_then(|p| p.position),
         wait: place.map(|p| p.wait.clone()).or_else(|| queued.then(|| arriving(core, record))),
         deadline_ms: record.deadline.filter(|_| record.ended.is_none()).map(|at| (at - now).as_ms()),
         done_ratio: record.done_ratio,

@@ -2,7 +2,7 @@
 
 use crate::control::Fault;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tokio::sync::mpsc;
 
 /// A request's name: `req-` and a number that rises with each request of this engine.
@@ -46,6 +46,20 @@ impl CancelFlag {
     /// Notes the end of the request.
     pub(crate) fn end(&self) {
         self.0.store(ENDED, Ordering::Release);
+    }
+}
+
+/// Shared flag: an operator holds the request back from its slot.
+#[derive(Debug, Clone, Default)]
+pub struct HoldFlag(Arc<AtomicBool>);
+
+impl HoldFlag {
+    pub fn set(&self, held: bool) {
+        self.0.store(held, Ordering::Release);
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.0.load(Ordering::Acquire)
     }
 }
 

@@ -29,8 +29,8 @@ pub struct Explained {
     pub cost: u64,
     pub arrival: Micros,
     pub code: WaitCode,
-    /// Place in its lane, 1 = next.
-    pub position: u64,
+    /// Place in its lane, 1 = next; `None` while it is held: it has none.
+    pub position: Option<u64>,
     /// The most turns of clips that can still begin until it is served, for a clip the one that serves it included.
     ///
     /// For a clip it is stated while there are turns, and holds as long as there are (or `keep_owed` is on): a gap without
@@ -57,13 +57,12 @@ impl Former {
         Some(Preview { lane, because, items: plan.batch.len(), cost: plan.cost, why: self.due(now, false) })
     }
 
-    /// Why the item waits; `None` when it is not pending.
+    /// Why the item waits; `None` when it is neither pending nor held.
     pub fn explain(&self, id: ItemId, now: Micros) -> Option<Explained> {
-        self.pending.key_of(id)?;
         self.explain_all(now).into_iter().find(|e| e.id == id)
     }
 
-    /// Why each pending item waits: recordings, then clips, each in the order of their positions.
+    /// Why each item waits: recordings, then clips, each in the order of their positions, then what is held.
     pub fn explain_all(&self, now: Micros) -> Vec<Explained> {
         self.explain_first(now, usize::MAX)
     }
@@ -75,7 +74,20 @@ impl Former {
         let ready = if self.due(now, false).is_some() { WaitCode::SlotBusy } else { WaitCode::WindowOpen };
         let mut all = self.explain_recordings(ready, plan.as_ref(), per_lane);
         all.extend(self.explain_clips(ready, plan.as_ref(), per_lane));
+        all.extend(self.explain_held().take(per_lane));
         all
+    }
+
+    fn explain_held(&self) -> impl Iterator<Item = Explained> {
+        self.held().map(|item| Explained {
+            id: item.id,
+            lane: item.lane,
+            cost: item.cost,
+            arrival: item.arrival,
+            code: WaitCode::Held,
+            position: None,
+            turns_left: None,
+        })
     }
 
     fn explain_recordings(&self, ready: WaitCode, plan: Option<&Plan>, first: usize) -> Vec<Explained> {
@@ -101,7 +113,7 @@ impl Former {
             cost: item.cost,
             arrival: item.arrival,
             code: code(place),
-            position: place + 1,
+            position: Some(place + 1),
             turns_left: turns_left(place),
         });
         explained.collect()
@@ -138,7 +150,7 @@ impl Former {
                 cost: item.cost,
                 arrival: item.arrival,
                 code,
-                position,
+                position: Some(position),
                 turns_left: bounds.as_ref().and_then(|b| b.get(&key.age.seq).copied()),
             })
         });

@@ -4,10 +4,11 @@ use super::due::{FlushReason, due, next_check};
 use super::pending::Pending;
 use super::rules::LaneRules;
 use super::share::{Charge, Share, ShareView};
-use super::slab::CostKey;
+use super::slab::{CostKey, Entry};
 use super::turns::{LaneWhy, Lanes, Owed, TurnKind, TurnView};
 use super::{BatchCaps, Item, ItemId, Micros};
 use crate::control::Lane;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 /// The rule by which a batch's items were chosen.
@@ -79,6 +80,8 @@ pub struct Former {
     recordings: u64,
     /// The turn of a recording that runs now.
     running: Option<TurnView>,
+    /// What an operator holds: out of the queue until it is let go.
+    pub(super) held: BTreeMap<ItemId, Entry>,
 }
 
 impl Former {
@@ -92,6 +95,7 @@ impl Former {
             share: Share::default(),
             recordings: 0,
             running: None,
+            held: BTreeMap::new(),
         }
     }
 
@@ -118,8 +122,11 @@ impl Former {
         self.rules = rules;
     }
 
-    /// Adds an item; false when one of this id is pending already.
+    /// Adds an item; false when one of this id is here already.
     pub fn push(&mut self, item: Item) -> bool {
+        if self.held.contains_key(&item.id) {
+            return false;
+        }
         self.bound_idle(item.lane);
         self.pending.insert(item)
     }
@@ -146,8 +153,8 @@ impl Former {
         });
     }
 
-    /// A lane with nothing to run (nothing pending and nothing out, or held) saves up one turn of engine time at most.
-    fn bound_idle(&mut self, lane: Lane) {
+    /// A lane with nothing to run (nothing pending and nothing out, or paused) saves up one turn of engine time at most.
+    pub(super) fn bound_idle(&mut self, lane: Lane) {
         let empty = self.pending.lane(lane).is_empty() && self.share.out(lane) == 0;
         if empty || self.rules.paused.lane(lane) {
             self.share.bound_idle(lane, self.rules.policy());
@@ -159,15 +166,23 @@ impl Former {
         self.share.view(self.rules.recordings_share, self.rules.policy())
     }
 
-    /// Takes out an item that is no longer wanted; `None` when it is not pending.
+    /// Takes out an item that is no longer wanted; `None` when it is neither pending nor held.
     pub fn remove(&mut self, id: ItemId) -> Option<Item> {
+        if let Some(entry) = self.held.remove(&id) {
+            return Some(entry.item);
+        }
         let key = self.pending.key_of(id)?;
         self.take_out(key, false)
     }
 
-    /// Takes out the items whose deadline has come.
+    /// Takes out the items whose deadline has come, held or not.
     pub fn expire(&mut self, now: Micros) -> Vec<Item> {
         let mut gone = Vec::new();
+        self.held.retain(|_, entry| {
+            let over = entry.item.deadline.is_some_and(|deadline| deadline <= now);
+            gone.extend(over.then_some(entry.item));
+            !over
+        });
         while let Some((_, age)) = self.pending.first_deadline().filter(|(deadline, _)| *deadline <= now) {
             let Some(item) = self.pending.get(age) else { break };
             gone.extend(self.take_out(CostKey { cost: item.cost, age }, false));
@@ -175,9 +190,10 @@ impl Former {
         gone
     }
 
-    /// The first deadline of what is pending.
+    /// The first deadline of what is pending or held.
     pub fn next_deadline(&self) -> Option<Micros> {
-        self.pending.first_deadline().map(|(deadline, _)| deadline)
+        let held = self.held.values().filter_map(|entry| entry.item.deadline);
+        self.pending.first_deadline().map(|(deadline, _)| deadline).into_iter().chain(held).min()
     }
 
     pub fn len(&self) -> usize {

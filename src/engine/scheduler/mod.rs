@@ -7,7 +7,8 @@
 //! Where what lives: [`item`] costs and the lane rule, [`caps`] what bounds a batch, [`budget`] where the cost cap comes
 //! from, [`controller`] what adapts it, [`rules`] how the lanes share the engine, `pending` the indexed queue in its `slab`, `due` when a
 //! batch is due, `turns` whose turn it is, `share` engine time per lane, `plan` what is next, [`former`] the whole,
-//! [`rounds`] which of a model's formers gives the next batch, `explain` why an item waits, [`fit`] and [`service`] how
+//! `hands` what an operator does with single
+//! items, [`rounds`] which of a model's formers gives the next batch, `explain` why an item waits, [`fit`] and [`service`] how
 //! long a batch takes, [`forecast`](mod@forecast) when an item will start.
 
 pub mod budget;
@@ -18,6 +19,7 @@ mod explain;
 pub mod fit;
 pub mod forecast;
 pub mod former;
+mod hands;
 pub mod item;
 pub mod micros;
 mod pending;

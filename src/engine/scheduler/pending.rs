@@ -120,7 +120,8 @@ impl Pending {
         self.add(Entry { item, seq, resumed: true })
     }
 
-    fn add(&mut self, entry: Entry) -> bool {
+    /// Adds what was [taken](Self::take), in its old place or, where its lane was changed, in the place of its age there.
+    pub fn add(&mut self, entry: Entry) -> bool {
         let item = entry.item;
         let std::collections::hash_map::Entry::Vacant(place) = self.ids.entry(item.id) else { return false };
         let lane = match item.lane {
@@ -140,11 +141,17 @@ impl Pending {
     }
 
     pub fn remove(&mut self, key: CostKey) -> Option<Item> {
+        self.take(key).map(|entry| entry.item)
+    }
+
+    /// Takes an item out with its number, by which it finds its place again.
+    pub fn take(&mut self, key: CostKey) -> Option<Entry> {
         let lane = match self.slab.get(key.age)?.lane {
             Lane::Clips => &mut self.clips,
             Lane::Recordings => &mut self.recordings,
         };
-        let Entry { item, resumed, .. } = self.slab.remove(&mut lane.ends, key.age)?;
+        let entry = self.slab.remove(&mut lane.ends, key.age)?;
+        let Entry { item, resumed, .. } = entry;
         lane.by_cost.remove(&key);
         lane.cost -= u128::from(item.cost);
         lane.resumed -= usize::from(resumed);
@@ -153,7 +160,7 @@ impl Pending {
             self.with_deadline -= 1;
             self.tidy_deadlines();
         }
-        Some(item)
+        Some(entry)
     }
 
     fn tidy_deadlines(&mut self) {

@@ -4,11 +4,11 @@
 //! batch; recordings run between two turns. What a recording's turn is (all of it, or some windows) and which lane is
 //! next when both have work is the [`Policy`]; what is here is the same for all of them.
 
-use super::Micros;
 use super::pending::Pending;
 use super::rules::{LaneRules, Policy};
 use super::share::Share;
 use super::slab::{AgeKey, CostKey};
+use super::{Item, Micros};
 use crate::control::Lane;
 
 /// Whether a turn is of clips, of a recording to its end, or of some windows of one.
@@ -252,6 +252,26 @@ impl Lanes {
     pub fn start(&mut self, turn: Turn) {
         self.turns = turn.number;
         self.turn = Some(turn);
+    }
+
+    /// A clip was taken out by hand: it is no member any more, not even where it comes back.
+    pub fn forget(&mut self, key: CostKey) {
+        self.left(key, false);
+        let Some(turn) = &mut self.turn else { return };
+        if let Some(at) = turn.members.get(turn.next..).and_then(|rest| rest.binary_search(&key).ok()) {
+            turn.members.remove(turn.next + at);
+        }
+    }
+
+    /// An item came (back) into the lane of clips with a number of its own. If turns have passed since it was submitted,
+    /// it is owed from now on, like what they passed over: a walk by age must not stop before it.
+    pub fn joined(&mut self, item: &Item, seq: u64) {
+        if item.lane == Lane::Clips && seq < self.owed.before {
+            self.owed.newest = self.owed.newest.max(item.arrival);
+        }
+        if let Some(turn) = self.turn.as_mut().filter(|turn| item.lane == Lane::Clips && seq < turn.before) {
+            turn.newest = turn.newest.max(item.arrival);
+        }
     }
 
     /// A clip left the queue, served or not; a turn whose last member leaves ends.

@@ -54,6 +54,12 @@ impl Intake {
         Place { intake: self, number, cancel }
     }
 
+    /// Whether this is the id of an upload that is being decoded.
+    pub(super) fn has(&self, id: &str) -> bool {
+        let number: Option<u64> = id.strip_prefix(PREFIX).and_then(|number| number.parse().ok());
+        number.is_some_and(|number| self.lock().live.contains_key(&number))
+    }
+
     /// Cancels the upload of this id; `None` when the id is not an upload's.
     pub(super) fn cancel(&self, id: &str) -> Option<bool> {
         let number: u64 = id.strip_prefix(PREFIX)?.parse().ok()?;

@@ -9,7 +9,7 @@ use super::http::{
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, patch, post};
 use tower_http::catch_panic::CatchPanicLayer;
 
 /// All routes. Both doors serve the same; what differs is who a client is taken for.
@@ -40,6 +40,7 @@ pub(super) fn router(app: App) -> Router {
         .route("/v1/requests/{id}", delete(requests::cancel))
         .route("/control/v1/commits", get(commits::commits))
         .route("/control/v1/changes", post(settings::change))
+        .route("/control/v1/requests/{id}", patch(requests::patch))
         .route_layer(from_fn(access::require_control));
     Router::new()
         .merge(serve)

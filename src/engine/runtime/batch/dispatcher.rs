@@ -38,9 +38,9 @@ pub(super) struct Dispatcher {
     settings: Arc<ModelProfile>,
     /// A drain lets held lanes go.
     drained: bool,
-    queues: BTreeMap<Op, Queue>,
-    jobs: HashMap<ItemId, Job>,
-    inflight: BTreeMap<u64, Inflight>,
+    pub(super) queues: BTreeMap<Op, Queue>,
+    pub(super) jobs: HashMap<ItemId, Job>,
+    pub(super) inflight: BTreeMap<u64, Inflight>,
     batches: u64,
     rounds: Rounds,
     sweep: Arc<AtomicBool>,
@@ -151,6 +151,10 @@ impl Dispatcher {
             Command::Cancel(id) => self.let_go(ItemId(id.0)),
             Command::Loaded => self.loaded(),
             Command::Ran(report) => self.ran(*report),
+            Command::Patch(id, patch, answer) => {
+                // Who has hung up does not hear it.
+                let _ = answer.send(self.patch(ItemId(id.0), patch));
+            }
             Command::Retune(change) => self.retune(&change),
             Command::Drain => self.drain(),
             // Looked at with every round of the loop.
@@ -245,6 +249,9 @@ impl Dispatcher {
         for job in report.put_aside {
             self.take_back(job, &batch, now);
         }
+        if let Some(queue) = self.queues.get_mut(&batch.op) {
+            queue.held_next.retain(|id| batch.formed.items.iter().all(|item| item.id != *id));
+        }
         // After what it put aside has come back: a lane is not idle between two slices.
         if let Some(queue) = self.queues.get_mut(&batch.op) {
             queue.former.ran(batch.formed.charge, report.run);
@@ -305,6 +312,7 @@ impl Dispatcher {
         }
         self.drained = true;
         for queue in self.queues.values_mut() {
+            queue.release_all();
             let rules = *queue.former.rules();
             if rules.paused != Paused::default() {
                 queue.former.set_rules(LaneRules { paused: Paused::default(), ..rules });

@@ -46,6 +46,25 @@ impl Job {
         }
     }
 
+    /// An operator held it or let it go.
+    pub fn handled(&mut self) {
+        match &mut self.work {
+            Work::Transcribe(t) => t.live.handled(),
+            Work::Embed(live, _) => live.handled(),
+            Work::Rerank(live, _) => live.handled(),
+        }
+    }
+
+    /// An operator moved it to another lane.
+    pub fn move_to(&mut self, lane: Lane) {
+        self.item.lane = lane;
+        match &mut self.work {
+            Work::Transcribe(t) => t.live.move_to(lane),
+            Work::Embed(live, _) => live.move_to(lane),
+            Work::Rerank(live, _) => live.move_to(lane),
+        }
+    }
+
     pub fn start(&mut self, now: Micros) {
         match &mut self.work {
             Work::Transcribe(t) => t.live.start(now),

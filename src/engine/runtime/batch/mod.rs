@@ -12,6 +12,7 @@ mod dispatcher;
 mod door;
 mod embed;
 mod fault;
+mod hands;
 mod job;
 mod queue;
 mod rerank;
@@ -23,11 +24,12 @@ pub(super) use door::{BatchWorker, queue_room};
 pub(super) use queue::check;
 pub(super) use view::{Surroundings, WaitingView, WorkerView};
 
-use crate::control::Op;
 use crate::control::snapshot::Outcome;
+use crate::control::{Fault, Op, RequestPatch};
 use crate::engine::runtime::RequestId;
 use crate::engine::scheduler::{BatchCaps, ControllerSettings, LaneRules, Micros};
 use job::Job;
+use tokio::sync::oneshot;
 
 /// What the dispatcher is told.
 enum Command {
@@ -38,6 +40,8 @@ enum Command {
     Loaded,
     /// A batch has ended.
     Ran(Box<Report>),
+    /// An operator's hand on one request, and where to say what came of it.
+    Patch(RequestId, RequestPatch, oneshot::Sender<Result<(), Fault>>),
     /// New settings of one operation.
     Retune(Box<Retune>),
     /// The model's settings have changed: look at them. Without this the dispatcher looks before its next batch.

@@ -3,7 +3,7 @@
 use super::job::Job;
 use super::view::{InflightView, OwedView, QueueView, RecentView, ShareView, WaitingView};
 use super::{Report, Retune};
-use crate::control::{Fault, Lane, Op};
+use crate::control::{Fault, Lane, Op, WaitCode};
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::setup::{controller_settings, cost_layers, slice_windows};
@@ -50,6 +50,8 @@ pub(super) struct Queue {
     base: BatchCaps,
     /// Recordings between two slices.
     aside: HashSet<ItemId>,
+    /// Recordings that are to be held when their slice is over.
+    pub(super) held_next: HashSet<ItemId>,
     /// When clips came, and what they cost.
     arrivals: VecDeque<(Micros, u64)>,
     /// The last turn of clips that a batch belonged to: the former has done with it when its last batch is taken, and it
@@ -77,6 +79,7 @@ impl Queue {
             adaptive,
             base,
             aside: HashSet::new(),
+            held_next: HashSet::new(),
             arrivals: VecDeque::new(),
             turn: None,
             expected: HashMap::new(),
@@ -99,6 +102,15 @@ impl Queue {
         self.former.remove(id);
         self.aside.remove(&id);
         self.expected.remove(&id);
+    }
+
+    /// Lets go what is held, now or after its slice.
+    pub fn release_all(&mut self) {
+        self.held_next.clear();
+        let held: Vec<ItemId> = self.former.held().map(|item| item.id).collect();
+        for id in held {
+            self.former.release(id);
+        }
     }
 
     /// A batch was taken: what it is expected to take, and whether a turn of clips begins with it.
@@ -132,6 +144,9 @@ impl Queue {
         let back = self.former.put_back(slice, job.item.cost);
         if back {
             self.aside.insert(job.item.id);
+            if self.held_next.remove(&job.item.id) {
+                self.former.hold(job.item.id);
+            }
         }
         back
     }
@@ -283,15 +298,23 @@ impl Queue {
 
     /// What is shown of it.
     pub fn view(&self, now: Micros, slots: usize, inflight: Vec<InflightView>) -> QueueView {
-        let waiting = self.former.explain_all(now).into_iter().map(|e| WaitingView {
-            id: RequestId(e.id.0),
-            lane: e.lane,
-            code: e.code,
-            position: e.position,
-            turns_left: e.turns_left,
-            started: self.aside.contains(&e.id),
-            starts: self.expected.get(&e.id).copied(),
-        });
+        let waiting: Vec<WaitingView> = self
+            .former
+            .explain_all(now)
+            .into_iter()
+            .map(|e| WaitingView {
+                id: RequestId(e.id.0),
+                lane: e.lane,
+                code: e.code,
+                position: e.position,
+                turns_left: e.turns_left,
+                started: self.aside.contains(&e.id),
+                starts: self.expected.get(&e.id).copied(),
+            })
+            .collect();
+        let held = |lane: Lane| self.former.held().filter(|item| item.lane == lane).count();
+        let aside =
+            |lane: Lane| waiting.iter().filter(|w| w.started && w.lane == lane && w.code != WaitCode::Held).count();
         let owed = self.former.owed(usize::MAX);
         let share = self.former.share();
         QueueView {
@@ -304,7 +327,8 @@ impl Queue {
             depth: slots,
             clips: self.former.lane(Lane::Clips),
             recordings: self.former.lane(Lane::Recordings),
-            aside: self.aside.len(),
+            held: [held(Lane::Clips), held(Lane::Recordings)],
+            aside: [aside(Lane::Clips), aside(Lane::Recordings)],
             share: ShareView {
                 part: share.in_effect.then_some(share.recordings),
                 ran: [share.clips_ran, share.recordings_ran],
@@ -319,7 +343,7 @@ impl Queue {
             preview: self.former.preview(now),
             inflight,
             recent: self.recent.iter().cloned().collect(),
-            waiting: waiting.collect(),
+            waiting,
         }
     }
 }

@@ -31,7 +31,10 @@ pub(in crate::engine::runtime) struct QueueView {
     pub clips: LaneLoad,
     /// Those that were put aside included.
     pub recordings: LaneLoad,
-    pub aside: usize,
+    /// Of clips and of recordings: those that were put aside.
+    pub aside: [usize; 2],
+    /// Of clips and of recordings: those that an operator holds, counted nowhere else.
+    pub held: [usize; 2],
     pub share: ShareView,
     /// By lane: how long batches take, and on how many that was measured.
     pub service: [(Option<Service>, usize); 2],
@@ -102,7 +105,7 @@ pub(in crate::engine::runtime) struct WaitingView {
     pub id: RequestId,
     pub lane: Lane,
     pub code: WaitCode,
-    pub position: u64,
+    pub position: Option<u64>,
     pub turns_left: Option<u64>,
     /// It has run and was put aside.
     pub started: bool,
@@ -132,9 +135,10 @@ impl QueueView {
     /// Why a pending request waits, the model's surroundings included.
     pub fn wait(&self, waiting: &WaitingView, around: &Surroundings, now: Micros) -> Wait {
         let code = match waiting.code {
-            _ if around.loading => WaitCode::ModelLoading,
+            _ if around.loading && waiting.code != WaitCode::Held => WaitCode::ModelLoading,
             // What has started goes on to its end in a drain.
             _ if around.draining && !waiting.started => WaitCode::Draining,
+            WaitCode::Held => WaitCode::Held,
             WaitCode::WindowOpen | WaitCode::SlotBusy if around.device_busy.is_some() => WaitCode::DeviceBusy,
             // With every slot taken it is not the window that it waits for.
             WaitCode::WindowOpen if self.busy() => WaitCode::SlotBusy,
@@ -168,6 +172,7 @@ impl QueueView {
                 Some(format!("company: {wait} ms at most, {coalesce} ms after the last arrival"))
             }
             WaitCode::DeviceBusy => around.device_busy.as_ref().map(|who| format!("the device, which has {who}")),
+            WaitCode::Held => Some("the request to be released".to_string()),
             WaitCode::LanePaused => Some(format!("the lane {} to be resumed", waiting.lane)),
             _ => None,
         }
@@ -195,9 +200,9 @@ impl QueueView {
 
     /// The snapshot's form.
     pub fn assemble(&self, stats: &OpStats, max_queue: usize, now: Micros) -> Queue {
-        let mut lanes = vec![self.lane(Lane::Clips, &self.clips, 0, stats, now)];
+        let mut lanes = vec![self.lane(Lane::Clips, &self.clips, stats, now)];
         if self.op == Op::Transcribe {
-            lanes.push(self.lane(Lane::Recordings, &self.recordings, self.aside, stats, now));
+            lanes.push(self.lane(Lane::Recordings, &self.recordings, stats, now));
         }
         Queue {
             op: self.op,
@@ -217,15 +222,17 @@ impl QueueView {
         }
     }
 
-    fn lane(&self, lane: Lane, load: &LaneLoad, aside: usize, stats: &OpStats, now: Micros) -> LaneView {
+    fn lane(&self, lane: Lane, load: &LaneLoad, stats: &OpStats, now: Micros) -> LaneView {
         let s = stats.lane(lane);
         let recordings = usize::from(lane == Lane::Recordings);
         let (service, window) = self.service[recordings];
+        let (aside, held) = (self.aside[recordings], self.held[recordings]);
         LaneView {
             lane,
             paused: self.rules.paused.lane(lane),
             share: self.share.part.map(|part| if lane == Lane::Recordings { part } else { 1.0 - part }),
             pending: load.pending.saturating_sub(aside) as u64,
+            held: held as u64,
             put_aside: aside as u64,
             cost: load.cost,
             oldest_wait_ms: load.oldest.map(|arrival| (now - arrival).as_ms()),

@@ -36,15 +36,26 @@ impl Generator {
         }
     }
 
-    /// Gives free slots to the first in the queue while the KV budget has room. Nobody overtakes.
+    /// Where the first of the queue is that nobody holds. A drain lets go what is held.
+    fn first_in_line(&self) -> Option<usize> {
+        let draining = self.context.shared.is_draining();
+        self.queue.iter().position(|s| draining || !s.live.hold.is_held())
+    }
+
+    /// What the first in line waits for; `None` = nothing, or nobody is in line.
+    pub(super) fn waits_for(&self) -> Option<WaitCode> {
+        self.first_in_line().and_then(|at| self.blocked(&self.queue[at]))
+    }
+
+    /// Gives free slots to the first in line while the KV budget has room. Nobody overtakes.
     pub(super) fn admit(&mut self) {
         let now = self.now();
-        while let Some(first) = self.queue.front() {
-            let need = first.need(self.settings.kv_reserve);
-            if self.blocked(need).is_some() {
+        while let Some(at) = self.first_in_line() {
+            if self.blocked(&self.queue[at]).is_some() {
                 return;
             }
-            let Some(mut sequence) = self.queue.pop_front() else { return };
+            let Some(mut sequence) = self.queue.remove(at) else { return };
+            let need = sequence.need(self.settings.kv_reserve);
             self.moved = true;
             if sequence.max_tokens == 0 {
                 sequence.take(0, 0, 0, now);
@@ -52,7 +63,7 @@ impl Generator {
                 continue;
             }
             let Some(place) = self.slots.take(&sequence.tokens) else {
-                self.queue.push_front(sequence);
+                self.queue.insert(at, sequence);
                 return;
             };
             // What the slot held beyond the common start is forgotten.
@@ -72,14 +83,15 @@ impl Generator {
 
     /// Whether nothing goes on until somebody lets the queue go, or one in it leaves.
     pub(super) fn held(&self) -> bool {
-        let blocked = self.queue.front().and_then(|s| self.blocked(s.need(self.settings.kv_reserve)));
-        self.active.is_empty() && blocked == Some(WaitCode::LanePaused)
+        let nobody = !self.queue.is_empty() && self.first_in_line().is_none();
+        self.active.is_empty() && (nobody || self.waits_for() == Some(WaitCode::LanePaused))
     }
 
-    /// What keeps a request that needs `need` tokens from starting now.
-    pub(super) fn blocked(&self, need: usize) -> Option<WaitCode> {
+    /// What keeps the first in line from starting now.
+    fn blocked(&self, first: &Sequence) -> Option<WaitCode> {
+        let need = first.need(self.settings.kv_reserve);
         // One that had begun and lost its slot is running work.
-        let begun = self.queue.front().is_some_and(|first| first.started.is_some());
+        let begun = first.started.is_some();
         if self.settings.paused && !begun && !self.context.shared.is_draining() {
             Some(WaitCode::LanePaused)
         } else if !self.slots.any_free() {

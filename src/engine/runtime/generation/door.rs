@@ -5,11 +5,11 @@ use super::sequence::Sequence;
 use super::speculation::Speculation;
 use super::thread::{self, Load};
 use super::view::GenerationView;
-use crate::control::{ErrorKind, Fault, Lane, Op, WaitCode};
+use crate::control::{ErrorKind, Fault, Lane, Op, RequestPatch, WaitCode};
 use crate::engine::models::{LmFront, LoadedModel, ModelError, ModelFront};
 use crate::engine::runtime::handle::WorkerContext;
 use crate::engine::runtime::job::{Caller, GenerateJob, GenerationEvent};
-use crate::engine::runtime::registry::NewRequest;
+use crate::engine::runtime::registry::{NewRequest, Record};
 use crate::engine::runtime::shared::draining_fault;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::runtime::{Live, Ticket, events};
@@ -128,6 +128,24 @@ impl GenerationWorker {
         Ok(Ticket::new(id, events, move || {
             cancel.cancel();
         }))
+    }
+
+    /// Holds a request back from its slot, or lets it go.
+    pub fn patch(&self, record: &Record, patch: RequestPatch) -> Result<(), Fault> {
+        let id = record.id;
+        if patch.lane.is_some() {
+            return Err(Fault::invalid("lane", format!("request {id} cannot go to a lane: generations have none")));
+        }
+        if patch.held == Some(true) && record.started.is_some() {
+            return Err(Fault::invalid("held", format!("request {id} runs: it can't be held any more"))
+                .hint(format!("`lanekeeper cancel {id}` ends it")));
+        }
+        if let Some(held) = patch.held {
+            record.hold.set(held);
+            // A full channel means that the thread is awake: it looks before its next iteration.
+            let _ = self.submissions.try_send(Message::Settings);
+        }
+        Ok(())
     }
 
     /// Why a request waits that the thread has not looked at yet.

@@ -308,8 +308,8 @@ impl Generator {
             failed_rewinds: self.failed_rewinds,
             speculation: self.drafter.view().map(|v| SpeculationView { self_check: self.check.view(), ..v }),
             kv_taken: self.kv_taken(),
-            waiting: self.queue.iter().map(|s| s.id).collect(),
-            reason: self.queue.front().and_then(|s| self.blocked(s.need(self.settings.kv_reserve))),
+            waiting: self.queue.iter().map(|s| (s.id, s.live.hold.is_held())).collect(),
+            reason: self.waits_for(),
         }
     }
 }

@@ -27,9 +27,9 @@ pub(in crate::engine::runtime) struct GenerationView {
     pub preemptions: u64,
     pub failed_rewinds: u64,
     pub speculation: Option<SpeculationView>,
-    /// In order; all wait for the same thing.
-    pub waiting: Vec<RequestId>,
-    /// What the first one waits for.
+    /// In order, and whether an operator holds it; all others wait for the same thing.
+    pub waiting: Vec<(RequestId, bool)>,
+    /// What the first of those waits for.
     pub reason: Option<WaitCode>,
 }
 
@@ -44,13 +44,15 @@ impl GenerationView {
     }
 
     /// The place and reason of each waiting request. The estimate is an upper bound, known for the first.
-    pub fn places(&self) -> impl Iterator<Item = (RequestId, u64, Wait)> + '_ {
+    pub fn places(&self) -> impl Iterator<Item = (RequestId, Option<u64>, Wait)> + '_ {
         let code = self.reason.unwrap_or(WaitCode::SlotsFull);
         let free = self.free_in_ms();
-        self.waiting
-            .iter()
-            .enumerate()
-            .map(move |(i, id)| (*id, i as u64 + 1, Wait { estimate_ms: free.filter(|_| i == 0), ..Wait::of(code) }))
+        let held = self.waiting.iter().filter(|(_, held)| *held);
+        let in_line = (1u64..).zip(self.waiting.iter().filter(|(_, held)| !*held));
+        let in_line = in_line.map(move |(place, (id, _))| {
+            (*id, Some(place), Wait { estimate_ms: free.filter(|_| place == 1), ..Wait::of(code) })
+        });
+        in_line.chain(held.map(|(id, _)| (*id, None, Wait::of(WaitCode::Held))))
     }
 
     /// Why a request waits that the thread has not looked at yet: it stands behind all others. `cost` are the tokens that

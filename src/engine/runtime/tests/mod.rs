@@ -4,6 +4,7 @@ mod accounts;
 mod admission;
 mod containment;
 mod fakes;
+mod hands;
 mod leaving;
 mod operated;
 mod seen;

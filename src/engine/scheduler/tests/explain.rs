@@ -6,7 +6,7 @@ use crate::control::WaitCode;
 
 fn why(former: &Former, id: u64, now: u64) -> (WaitCode, u64, Option<u64>) {
     let e = former.explain(ItemId(id), Micros(now)).expect("pending");
-    (e.code, e.position, e.turns_left)
+    (e.code, e.position.expect("in line"), e.turns_left)
 }
 
 #[test]

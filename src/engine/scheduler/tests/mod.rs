@@ -6,6 +6,7 @@ mod edges;
 mod explain;
 mod fairness;
 mod forecast;
+mod hands;
 mod model;
 mod oracle;
 mod pause;

@@ -1,8 +1,8 @@
 //! Settings that an operator changes while sequences run and wait.
 
 use super::{Bench, SETTINGS, collect, expected, job};
-use crate::control::WaitCode;
 use crate::control::speculation::SpeculationPolicy;
+use crate::control::{RequestPatch, WaitCode};
 use crate::engine::runtime::generation::speculation::Speculation;
 use crate::profile::{GenerationSettings, SpeculationSettings};
 
@@ -58,6 +58,30 @@ async fn a_held_queue_waits_says_why_and_lets_those_go_who_leave() {
     bench.shown(|g| g.queued == 1).await;
     bench.adopt(SETTINGS);
     assert_eq!(collect(stays).await.tokens, expected(&[6], 3).0);
+}
+
+#[tokio::test]
+async fn a_held_request_lets_others_pass_and_is_served_when_it_is_let_go() {
+    let bench = Bench::gated(GenerationSettings { slots: 1, ..SETTINGS }).await;
+    let runs = bench.submit(job(&[5], 3)).expect("admitted");
+    let held = bench.submit(job(&[6], 3)).expect("admitted");
+    let next = bench.submit(job(&[7], 3)).expect("admitted");
+    let hold = |id, held| {
+        let record = bench.context.shared.registry.get(id).expect("alive");
+        bench.worker.patch(&record, RequestPatch { held: Some(held), lane: None })
+    };
+    bench.gate.let_pass(1);
+    bench.shown(|g| g.slots_used == 1 && g.queued == 2).await;
+    assert!(hold(runs.id, true).is_err(), "it runs");
+    hold(held.id, true).expect("it waits");
+    bench.gate.open();
+    assert_eq!(collect(runs).await.tokens, expected(&[5], 3).0);
+    assert_eq!(collect(next).await.tokens, expected(&[7], 3).0, "it was passed by");
+    bench.shown(|g| g.slots_used == 0 && g.queued == 1).await;
+    let places: Vec<_> = bench.worker.view().places().map(|(_, place, wait)| (place, wait.code)).collect();
+    assert_eq!(places, [(None, WaitCode::Held)]);
+    hold(held.id, false).expect("it waits");
+    assert_eq!(collect(held).await.tokens, expected(&[6], 3).0);
 }
 
 #[tokio::test]
