@@ -248,7 +248,7 @@ pub struct SpeculationView {
     pub policy: SpeculationPolicy,
     /// Where proposals come from.
     pub proposer: String,
-    /// The model that drafts what the text does not repeat; absent where the profile names none.
+    /// Who drafts what the text does not repeat; absent where the profile names nobody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft: Option<DraftModelView>,
     #[serde(flatten)]
@@ -276,9 +276,10 @@ pub struct SpeculationView {
     pub self_check: SelfCheckView,
 }
 
-/// A model that drafts for another.
+/// A model that drafts for another, or a model's own head.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DraftModelView {
+    /// The draft model's name, or `mtp head`.
     pub model: String,
     /// Whether it still drafts. It is turned off for good when it fails; answers go on without it.
     pub on: bool,

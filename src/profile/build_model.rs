@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use super::speculation::{ProposerKind, SpeculationSettings};
-use super::types::{DType, DeviceChoice, Family, FileRole, GenerationSettings, ModelFile, ModelProfile};
+use super::types::{DType, DeviceChoice, DraftHead, Family, FileRole, GenerationSettings, ModelFile, ModelProfile};
 use super::{adaptive, origin::Row, value};
 use crate::control::Op;
 use crate::control::speculation::SpeculationPolicy;
@@ -56,6 +56,7 @@ pub(super) fn build(reader: &mut Reader<'_>) -> Option<(ModelProfile, Vec<Row>)>
         keep_owed: reader.boolean("lanes.keep_owed").unwrap_or(false),
         language: reader.name("language"),
         generation: (family == Family::Llama).then(|| generation(reader)),
+        draft_head: (family == Family::Llama).then(|| draft_head(reader)).flatten(),
         draft: None,
     };
     check(reader, &profile);
@@ -143,6 +144,15 @@ fn speculation(reader: &mut Reader<'_>) -> SpeculationSettings {
     }
 }
 
+fn draft_head(reader: &mut Reader<'_>) -> Option<DraftHead> {
+    const KEY: &str = "speculation.mtp_head";
+    match reader.text(KEY)?.as_str() {
+        "none" => None,
+        "shipped" => Some(DraftHead::Shipped),
+        _ => reader.path(KEY).map(DraftHead::File),
+    }
+}
+
 /// Rules between values. Each names both numbers; the fault stands at the one that was set last.
 fn check(reader: &mut Reader<'_>, profile: &ModelProfile) {
     let p = reader.prefix.clone();
@@ -170,6 +180,13 @@ fn check(reader: &mut Reader<'_>, profile: &ModelProfile) {
         ));
     }
     let Some(g) = profile.generation else { return };
+    let (head, model) = ("speculation.mtp_head", "speculation.draft_model");
+    if profile.draft_head.is_some() && reader.given(model).is_some() {
+        let message = format!(
+            "`{p}{head}` and `{p}{model}` are both set, but one of them drafts: set `{head}: none`, or take `{model}` out"
+        );
+        reader.fault(head, message);
+    }
     let mut above = |small: &str, a: usize, large: &str, b: usize, why: &str| {
         if a > b && b > 0 {
             let at = if reader.given(small).is_some() { small } else { large };

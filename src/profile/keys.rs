@@ -469,6 +469,14 @@ pub const MODEL: &[Key] = &[
         "A smaller model that drafts what the text does not repeat: a model profile, by name or path. It must have the \
          same tokens. It is loaded beside the model, with a KV cache of its own. Default: none.",
     ),
+    key_of(
+        LLAMA,
+        "speculation.mtp_head",
+        Kind::Path,
+        "none",
+        "The model's own draft head: `none`, `shipped` for the one that this program carries for these weights, or the \
+         path of a GGUF file made by scripts/mtp. One that was made for other weights is refused.",
+    ),
     key_of(LLAMA, "speculation.width_min", count(1, 8), "1", "Narrowest window, in proposed tokens.").live(),
     key_of(LLAMA, "speculation.width_max", count(1, 8), "8", "Widest window, in proposed tokens.").live(),
     key_of(

@@ -50,8 +50,8 @@ pub use schema::schema;
 pub use speculation::{ProposerKind, SpeculationSettings};
 pub use spread::Spread;
 pub use types::{
-    AudioLimits, BoxProfile, Console, DType, DeviceChoice, Family, FileRole, GenerationSettings, Limits, Listen,
-    ModelFile, ModelProfile, Source,
+    AudioLimits, BoxProfile, Console, DType, DeviceChoice, DraftHead, Family, FileRole, GenerationSettings, Limits,
+    Listen, ModelFile, ModelProfile, Source,
 };
 pub use value::seconds;
 pub use workload::{ArrivalPattern, ClientClass, LaneService, SchedulerSettings, Workload};

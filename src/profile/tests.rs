@@ -208,6 +208,30 @@ fn relative_paths_start_from_the_profile() {
 }
 
 #[test]
+fn a_draft_head_is_none_shipped_or_a_file_beside_the_profile() {
+    let folder = Folder::new();
+    let head = |value: &str| {
+        let text = "id: m\nfamily: llama\nfiles: {weights: {sources: ['file:x'], sha256: unpinned}}\n";
+        let path = folder.write("m.yaml", &format!("{text}{value}"));
+        load_model(&path, &Env::empty(), &[]).unwrap().value.draft_head
+    };
+    assert_eq!(head(""), None);
+    assert_eq!(head("speculation: {mtp_head: none}\n"), None);
+    assert_eq!(head("speculation: {mtp_head: shipped}\n"), Some(DraftHead::Shipped));
+    let beside = Some(DraftHead::File(folder.0.join("heads/m.gguf")));
+    assert_eq!(head("speculation: {mtp_head: heads/m.gguf}\n"), beside);
+    // Beside a draft model it is one too many.
+    let text = "id: m\nfamily: llama\nfiles: {weights: {sources: ['file:x'], sha256: unpinned}}\nspeculation:\n  \
+                draft_model: smollm2-135m\n  mtp_head: ";
+    let errors = refused(&format!("{text}shipped\n"));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    let both = "`speculation.mtp_head` and `speculation.draft_model` are both set, but one of them drafts";
+    assert!(errors[0].starts_with("m.yaml:6:") && errors[0].contains(both), "{errors:?}");
+    let alone = folder.write("n.yaml", &format!("{text}none\n"));
+    assert!(load_model(&alone, &Env::empty(), &[]).unwrap().value.draft.is_some());
+}
+
+#[test]
 fn a_users_profile_goes_before_the_shipped_one_and_may_extend_it() {
     let folder = Folder::new();
     folder.write("lanekeeper/profiles/models/minilm-l6.yaml", "extends: minilm-l6\ndepth: 4\n");

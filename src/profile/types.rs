@@ -93,6 +93,14 @@ pub enum DeviceChoice {
     Metal(usize),
 }
 
+/// Where the draft head of a model that generates comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DraftHead {
+    /// The one that this program carries for the model's weights.
+    Shipped,
+    File(PathBuf),
+}
+
 /// Settings of the generation scheduler.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GenerationSettings {
@@ -170,6 +178,8 @@ pub struct ModelProfile {
     pub language: Option<String>,
     /// Present for models that generate.
     pub generation: Option<GenerationSettings>,
+    /// A head that drafts for a model that generates.
+    pub draft_head: Option<DraftHead>,
     /// The model that drafts for it (`speculation.draft_model`); that one's own is not looked at.
     pub draft: Option<Box<ModelProfile>>,
 }

@@ -20,6 +20,7 @@ mod wheel;
 pub use error::PullError;
 pub use event::PullEvent;
 pub use options::{PullOptions, Verify};
+pub use store::hash as sha256_of;
 
 use crate::profile::{FileRole, ModelFile, ModelProfile, Source};
 use error::Attempt;

@@ -200,7 +200,7 @@ fn write_stamp(path: &Path, stamp: &Stamp) -> std::io::Result<()> {
 }
 
 /// The sha256 of a file, as lower-case hex.
-pub(super) fn hash(path: &Path) -> std::io::Result<String> {
+pub fn hash(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0u8; 1 << 18];

@@ -42,7 +42,7 @@ def prompts() -> list[str]:
 
 @pytest.fixture(scope="module")
 def lm():
-    """An engine with the language model alone, that checks every answer made with windows."""
+    """An engine with the language model alone and its draft head, that checks answers made with windows."""
     folder = short_folder()
     profile = folder / "box.yaml"
     profile.write_text(f"name: windows\nmodels: [{LANGUAGE_MODEL}]\n")
@@ -51,6 +51,7 @@ def lm():
         f"{model}.generation.context_tokens=256",
         f"{model}.generation.slots=8",
         f"{model}.speculation.self_check_ratio=0.1",
+        f"{model}.speculation.mtp_head=shipped",
     ]
     engine = Engine(folder, profile=str(profile), settings=settings)
     yield engine
@@ -146,8 +147,17 @@ def test_the_command_shows_the_gate_and_checked_answers(lm):
     assert view["model"] == LANGUAGE_MODEL and view["policy"] == "gain" and view["because"]
     assert view["self_check"]["checked"] > 0 and view["self_check"]["differed"] == 0, view["self_check"]
     assert view["totals"]["windows"] > 0 and view["recent"]["survival"]["tail"]["eligible"][0] > 0
+    assert view["recent"]["survival"]["native"]["eligible"][0] > 20
+    assert view["draft"]["on"] and view["draft"]["model"] == "mtp head" and view["draft"]["failures"] == 0
     table = lm.cli("speculation", "-o", "wide")
     assert table.returncode == 0 and "DIFFERED" in table.stdout.decode() and "GATE" in table.stdout.decode()
+
+
+def test_a_head_beside_a_draft_model_is_refused(own_engine):
+    model = f"models.{LANGUAGE_MODEL}.speculation"
+    engine = own_engine(f"{model}.mtp_head=shipped", f"{model}.draft_model={LANGUAGE_MODEL}", wait_ready=False)
+    assert engine.process.wait(PATIENCE_S) == 5
+    assert "are both set, but one of them drafts" in engine.log(), engine.log()
 
 
 DRAFTED = "The old lighthouse keeper opened the door, looked at the sea and said that"

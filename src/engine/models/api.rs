@@ -239,6 +239,15 @@ pub struct LmSpan<'a> {
     pub logits: LogitsFor,
 }
 
+/// The newest token of a slot, for a model that drafts what may follow it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftAfter {
+    pub slot: usize,
+    /// Absolute position of the token; it was chosen from the row before.
+    pub at: usize,
+    pub token: u32,
+}
+
 /// A causal language model with one KV slot per sequence.
 pub trait CausalLm: Send {
     fn config(&self) -> &LmConfig;
@@ -263,5 +272,14 @@ pub trait CausalLm: Send {
     /// could settle a near tie otherwise than a plain step would, and speculation stays off.
     fn rows_are_independent(&self) -> bool {
         false
+    }
+    /// Whether it has a head that drafts.
+    fn drafts(&self) -> bool {
+        false
+    }
+    /// At most `n` tokens that it may choose behind each of `after`, by its own draft head. An answer is empty where the last
+    /// pass had no logits of the row before.
+    fn draft(&mut self, after: &[DraftAfter], _n: usize) -> Result<Vec<Vec<u32>>, ModelError> {
+        Ok(vec![Vec::new(); after.len()])
     }
 }

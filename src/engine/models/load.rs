@@ -4,8 +4,10 @@ use super::backend::candle::CandleBackend;
 use super::backend::cpu::CpuBackend;
 use super::backend::{Backend, Precision};
 use super::kernels::Compute;
+use super::mtp::HeadFile;
 use super::{LoadedModel, ModelError, bert, llama, whisper};
 use crate::profile::{DType, DeviceChoice, Family, FileRole, ModelProfile};
+use crate::pull::sha256_of;
 use candle_core::Device;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -59,7 +61,12 @@ fn load_on<B: Backend>(
             let settings = profile.generation.as_ref().ok_or_else(|| {
                 ModelError::Other(format!("profile {}: a model that generates needs `generation`", profile.id))
             })?;
-            llama::load(file(profile, files, FileRole::Weights)?, settings, backend, progress)
+            let weights = file(profile, files, FileRole::Weights)?;
+            let head = match &profile.draft_head {
+                Some(named) => Some(HeadFile::open(named, &digest(profile, weights)?)?),
+                None => None,
+            };
+            llama::load(weights, settings, head.as_ref(), backend, progress)
         }
         Family::Bert => bert::load(profile, files, backend, progress),
         Family::Whisper => whisper::load(
@@ -70,6 +77,14 @@ fn load_on<B: Backend>(
             backend,
             progress,
         ),
+    }
+}
+
+/// The sha256 of the weights: what they were checked against when they were fetched, else of the file as it is.
+fn digest(profile: &ModelProfile, weights: &Path) -> Result<String, ModelError> {
+    match profile.files.get(&FileRole::Weights).and_then(|file| file.sha256.clone()) {
+        Some(pinned) => Ok(pinned),
+        None => sha256_of(weights).map_err(|e| ModelError::BadFile(format!("{}: {e}", weights.display()))),
     }
 }
 

@@ -12,6 +12,7 @@ pub mod gguf;
 pub mod kernels;
 pub mod llama;
 mod load;
+pub mod mtp;
 pub mod safetensors;
 pub mod sampler;
 pub mod stream_text;
@@ -20,8 +21,9 @@ pub(crate) mod testing;
 pub mod whisper;
 
 pub use api::{
-    CausalLm, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront, Segment,
-    SpeechFront, TextEncoder, TextFront, TranscribeOptions, TranscribeSession, Transcriber, WindowReport, Word,
+    CausalLm, DraftAfter, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront,
+    Segment, SpeechFront, TextEncoder, TextFront, TranscribeOptions, TranscribeSession, Transcriber, WindowReport,
+    Word,
 };
 pub use chat::ChatMessage;
 pub use load::{describe_device, load, load_telling, set_cpu_threads};

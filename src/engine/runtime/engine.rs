@@ -409,7 +409,7 @@ fn draft_of(profile: &ModelProfile) -> Option<ModelProfile> {
     let (draft, main) = (profile.draft.as_deref()?, profile.generation?);
     let own = draft.generation?;
     let generation = GenerationSettings { slots: main.slots, context_tokens: main.context_tokens, ..own };
-    Some(ModelProfile { generation: Some(generation), device: profile.device, ..draft.clone() })
+    Some(ModelProfile { generation: Some(generation), draft_head: None, device: profile.device, ..draft.clone() })
 }
 
 /// Threads that model work on the CPU may use: as the box says, else the cores this process may use.

@@ -1,25 +1,34 @@
-//! Whether to have tokens drafted by another model, and how many.
+//! Whether to have tokens drafted, and how many: by the model's own head, or by another model.
 //!
-//! A copy costs nothing to propose; a draft costs a pass of the draft model for each token. So it is decided before: with
-//! k tokens drafted for each of m of n sequences, where a pass of the draft model over them takes d,
+//! A copy costs nothing to propose; a draft costs a run of whoever drafts for each token. So it is decided before: with k
+//! tokens drafted for each of m of n sequences, where one token for each of these takes d(m),
 //!
 //! ```text
-//! gain = (n + Σ P(1) + … + P(k)) / ((c(n + m·k) + k·d) / c(n)) / n
+//! gain = (n + Σ P(1) + … + P(k)) / ((c(n + m·k) + k·d(m)) / c(n)) / n
 //! ```
 //!
-//! Before it drafts, the draft model must have read the text. That happens once for each answer, so it is held against what
-//! drafting is expected to save over the next tokens of that answer.
+//! The m are those whose drafts are the likeliest to hold. Before it drafts, a draft model must have read the text. That
+//! happens once for each answer, so it is held against what drafting is expected to save over the next tokens of that answer.
+//! A head has read it: it starts from what the model itself has computed.
 //!
-//! What was drafted is paid for. Which of it is verified is decided like everything else, by the rows.
+//! What was drafted is paid for. Which of it is verified is decided like everything else, by the rows. Where drafts do not
+//! pay, or nobody knows, they are tried: for each sequence a few times at its start, then now and then, out of a ledger of
+//! its own.
 
-use super::gate::{Gate, OPENS_AT};
+use super::gate::{Gate, OPENS_AT, PAUSE};
 use crate::control::speculation::{SURVIVAL_DEPTHS, SpeculationPolicy};
 use crate::engine::scheduler::Micros;
 
 /// Tokens that are drafted to see how they hold and what they cost.
 const TRIED: usize = 2;
-/// Passes after which drafts that were found not to pay are tried again.
-const AGAIN: u64 = 256;
+/// Drafts of a sequence below which too little is known of how they hold.
+pub(super) const FEW: f64 = 10.0;
+/// Tokens after which drafts that were found not to pay are tried again.
+pub(super) const AGAIN: usize = 64;
+/// The part of what exploring may lose that tries may lose.
+pub(super) const TRIES_SHARE: f64 = 0.25;
+/// Most tokens in a row of a head: each rests on the one before, and a head was trained on the model's own states.
+pub const DEEPEST: usize = 3;
 
 /// Rows that are read in about the time of a pass of one row.
 const READ_AT_ONCE: f64 = 8.0;
@@ -37,81 +46,114 @@ pub struct Wanting {
     pub told: usize,
     /// Tokens that the answer may still have.
     pub left: usize,
-    /// Tokens that the draft model has not read.
+    /// Tokens that whoever drafts has not read.
     pub unread: usize,
     /// Whether the request wants them whatever the policy says.
     pub forced: bool,
+    /// Whether nothing was drafted for it yet, or too little, or not for long.
+    pub unsure: bool,
+}
+
+/// Drafts that pay.
+#[derive(Debug, Clone, PartialEq)]
+struct Paying {
+    whose: Vec<usize>,
+    depth: usize,
+    gain: f64,
 }
 
 impl Gate {
-    /// How many tokens to draft for each of `wanting`, among `sequences` that decode; 0 = none. `pass`: microseconds of
-    /// a pass of the draft model over all of `wanting`; `None` = not measured yet.
-    pub fn drafts(&mut self, sequences: usize, wanting: &[Wanting], pass: Option<f64>) -> usize {
-        let most = wanting.iter().map(|w| w.room).max().unwrap_or(0).min(SURVIVAL_DEPTHS);
-        if self.rows_depend || self.policy == SpeculationPolicy::Off || most == 0 || sequences == 0 {
-            return 0;
+    /// How many tokens to draft for each of `wanting`, among `sequences` that decode. `each`: microseconds of one token
+    /// for each of so many sequences; `None` = not measured yet.
+    pub fn drafts(&mut self, sequences: usize, wanting: &[Wanting], each: impl Fn(usize) -> Option<f64>) -> Vec<usize> {
+        let policy = self.policy;
+        self.trying = false;
+        if self.rows_depend || policy == SpeculationPolicy::Off || sequences == 0 || wanting.is_empty() {
+            return vec![0; wanting.len()];
         }
-        let told = wanting.iter().map(|w| w.told).max().unwrap_or(0).min(most);
-        let chosen = match self.policy {
-            SpeculationPolicy::Gain => self.drafts_by_gain(sequences, wanting, pass, most),
-            SpeculationPolicy::Force => told,
-            // While it is shut it learns of drafts only from those that are tried.
-            _ if self.verdict.on || self.untried() => told,
-            _ => 0,
-        };
-        let forced = wanting.iter().filter(|w| w.forced).map(|w| w.told).max().unwrap_or(0);
-        let chosen = chosen.max(forced.min(most));
-        if chosen > 0 {
-            self.assisted_at = Some(self.passes);
-        }
-        chosen
-    }
-
-    /// Whether nothing was drafted yet, or not for long.
-    fn untried(&self) -> bool {
-        self.assisted_at.is_none_or(|at| self.passes - at >= AGAIN)
-    }
-
-    fn drafts_by_gain(&mut self, n: usize, wanting: &[Wanting], pass: Option<f64>, most: usize) -> usize {
-        let Some(plain) = self.costs().estimate(n, n) else { return 0 };
-        if self.passes < self.held_until {
-            return 0;
-        }
-        let unread: usize = wanting.iter().map(|w| w.unread.saturating_sub(1)).sum();
-        let reading = unread as f64 / READ_AT_ONCE * pass.unwrap_or(plain);
-        let horizon = wanting.iter().map(|w| w.left).min().unwrap_or(0).min(HORIZON) as f64;
-        let gain = |k: usize| {
-            let tokens: f64 = wanting.iter().map(|w| w.odds[..k.min(w.room)].iter().sum::<f64>()).sum();
-            let rows: usize = wanting.iter().map(|w| k.min(w.room)).sum();
-            let cost = self.costs().estimate(n + rows, n)? + k as f64 * pass?;
-            Some((n as f64 + tokens) / cost * plain / n as f64)
-        };
-        let known = self.assisted_at.is_some().then(|| (1..=most).filter_map(|k| Some((k, gain(k)?))).max_by(better));
-        match known.flatten() {
-            Some((k, gain)) if gain >= OPENS_AT && reading <= horizon * plain * (1.0 - 1.0 / gain) => k,
-            Some(_) if !self.untried() => 0,
-            // What they cost is tried, as far as the ledger goes: at worst a try gains nothing.
+        let mut depths = match policy {
+            SpeculationPolicy::Gain => self.drafts_by_gain(sequences, wanting, each),
             _ => {
-                let tried = TRIED.min(most);
-                let lost = pass.unwrap_or(plain) * tried as f64 + reading;
-                if self.exploration == 0.0 || self.tries.forbids(lost, plain) {
-                    return 0;
-                }
-                self.tries.note(lost, plain);
-                tried
+                // While it is shut it learns of drafts only from those that are tried.
+                let told = |w: &Wanting| policy == SpeculationPolicy::Force || self.verdict.on || w.unsure;
+                wanting.iter().map(|w| if told(w) { w.told } else { 0 }).collect()
+            }
+        };
+        for (depth, w) in depths.iter_mut().zip(wanting) {
+            *depth = if w.forced { (*depth).max(w.told) } else { *depth }.min(w.room).min(SURVIVAL_DEPTHS);
+        }
+        depths
+    }
+
+    fn drafts_by_gain(&mut self, n: usize, wanting: &[Wanting], each: impl Fn(usize) -> Option<f64>) -> Vec<usize> {
+        let mut depths = vec![0; wanting.len()];
+        let Some(plain) = self.costs().estimate(n, n) else { return depths };
+        if self.passes < self.held_until {
+            return depths;
+        }
+        let reading = |whose: &[usize]| -> f64 {
+            let unread: usize = whose.iter().map(|&i| wanting[i].unread.saturating_sub(1)).sum();
+            unread as f64 / READ_AT_ONCE * each(whose.len()).unwrap_or(plain)
+        };
+        let best = self.best_drafts(n, wanting, plain, &each);
+        self.declined = best.as_ref().map(|best| best.gain);
+        if let Some(best) = &best {
+            let horizon = best.whose.iter().map(|&i| wanting[i].left).min().unwrap_or(0).min(HORIZON) as f64;
+            let saved = horizon * plain * (1.0 - 1.0 / best.gain);
+            if best.gain >= OPENS_AT && reading(&best.whose) <= saved {
+                self.declined = None;
+                best.whose.iter().for_each(|&i| depths[i] = best.depth);
+                return depths;
             }
         }
+        // What is not known is tried, as far as the ledger goes: at worst a try gains nothing.
+        let unknown = best.is_none();
+        let tried: Vec<usize> = (0..wanting.len()).filter(|&i| unknown || wanting[i].unsure).collect();
+        let lost = each(tried.len()).unwrap_or(plain) * TRIED as f64 + reading(&tried);
+        if !tried.is_empty() && self.exploration > 0.0 && !self.tries.forbids(lost, plain) {
+            self.tries.note(lost, plain);
+            self.trying = true;
+            tried.into_iter().for_each(|i| depths[i] = TRIED);
+        }
+        depths
     }
 
-    /// Drafts were made for the pass to come, and took so long.
-    pub fn note_assisting(&mut self, took: Micros) {
-        self.assisting = Micros(self.assisting.0 + took.0);
+    /// The drafts with the most expected tokens per time; `None` where a cost is not known.
+    fn best_drafts(
+        &self,
+        n: usize,
+        wanting: &[Wanting],
+        plain: f64,
+        each: &impl Fn(usize) -> Option<f64>,
+    ) -> Option<Paying> {
+        let mut likeliest: Vec<usize> = (0..wanting.len()).collect();
+        likeliest.sort_by(|&a, &b| wanting[b].odds[0].total_cmp(&wanting[a].odds[0]));
+        let mut best: Option<(usize, usize, f64)> = None;
+        for m in 1..=likeliest.len() {
+            let chosen = || likeliest[..m].iter().map(|&i| &wanting[i]);
+            let (cost, deepest) = (each(m)?, chosen().map(|w| w.room).max().unwrap_or(0).min(SURVIVAL_DEPTHS));
+            for k in 1..=deepest {
+                let tokens: f64 = chosen().map(|w| w.odds[..k.min(w.room)].iter().sum::<f64>()).sum();
+                let rows: usize = chosen().map(|w| k.min(w.room)).sum();
+                let took = self.costs().estimate(n + rows, n)? + k as f64 * cost;
+                let gain = (n as f64 + tokens) / took * plain / n as f64;
+                if best.is_none_or(|(_, _, g)| gain > g) {
+                    best = Some((m, k, gain));
+                }
+            }
+        }
+        best.map(|(m, depth, gain)| Paying { whose: likeliest[..m].to_vec(), depth, gain })
     }
-}
 
-/// Orders by gain.
-fn better(a: &(usize, f64), b: &(usize, f64)) -> std::cmp::Ordering {
-    a.1.total_cmp(&b.1)
+    /// Drafts were made for the pass to come, and took so long where `expected` was: a machine that paused meanwhile is
+    /// not held against them.
+    pub fn note_assisting(&mut self, took: Micros, expected: Option<f64>) {
+        let took = took.0 as f64;
+        // What tries take is in their own ledger.
+        if !std::mem::take(&mut self.trying) {
+            self.assisting += expected.map_or(took, |expected| took.min(PAUSE * expected));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -125,7 +167,7 @@ mod tests {
         for (i, p) in odds.iter_mut().enumerate() {
             *p = step.powi(i as i32 + 1);
         }
-        Wanting { odds, room: 8, told: 0, left: 100, unread: 1, forced: false }
+        Wanting { odds, room: 8, told: 0, left: 100, unread: 1, forced: false, unsure: false }
     }
 
     /// A gate that knows: a plain pass takes 1 000, each row 50 more.
@@ -138,55 +180,83 @@ mod tests {
         gate
     }
 
-    #[test]
-    fn a_cheap_draft_that_holds_is_drafted_far_and_a_dear_one_not_at_all() {
-        let mut gate = gate(SpeculationPolicy::Gain);
-        assert_eq!(gate.drafts(1, &[wanting(0.9)], None), TRIED, "what it costs is tried first");
-        assert!(gate.drafts(1, &[wanting(0.9)], Some(100.0)) >= 5);
-        let near = gate.drafts(1, &[wanting(0.6)], Some(200.0));
-        assert!((1..=3).contains(&near), "{near}");
-        // A draft model as slow as the model itself gains nothing, whatever holds.
-        assert_eq!(gate.drafts(1, &[wanting(0.99)], Some(1_000.0)), 0);
-        assert_eq!(gate.drafts(1, &[wanting(0.1)], Some(100.0)), 0);
-        assert_eq!(gate.drafts(1, &[], Some(1.0)), 0);
-    }
-
-    #[test]
-    fn drafts_that_did_not_pay_are_tried_again_now_and_then() {
-        let mut gate = gate(SpeculationPolicy::Gain);
-        let mut tried = 0;
-        for _ in 0..2_000 {
-            let k = gate.drafts(1, &[wanting(0.05)], Some(100.0));
-            if k > 0 {
-                tried += 1;
-                gate.note_assisting(Micros(100 * k as u64));
-            }
+    fn plain(gate: &mut Gate, n: usize) {
+        for _ in 0..n {
             let purpose = Purpose::Plain;
             gate.note_pass(&Pass { sequences: 1, rows: 1, prompt_rows: 0, committed: 1, took: Micros(1_000), purpose });
         }
-        assert!((2..=9).contains(&tried), "{tried}");
     }
 
     #[test]
-    fn a_long_text_is_read_for_a_long_answer_alone() {
+    fn a_cheap_draft_that_holds_is_drafted_far_and_a_dear_one_not_at_all() {
         let mut gate = gate(SpeculationPolicy::Gain);
-        assert!(gate.drafts(1, &[wanting(0.9)], None) > 0);
-        let of = |unread, left| Wanting { unread, left, ..wanting(0.9) };
-        // 800 tokens are read in the time of 100 drafts, 10 plain passes: what 16 tokens save at twice the speed.
-        assert!(gate.drafts(1, &[of(800, 200)], Some(100.0)) > 0);
-        assert_eq!(gate.drafts(1, &[of(800, 8)], Some(100.0)), 0);
-        assert_eq!(gate.drafts(1, &[of(30_000, 200)], Some(100.0)), 0);
+        let mut drafts = |step, each: Option<f64>| gate.drafts(1, &[wanting(step)], |_| each)[0];
+        assert_eq!(drafts(0.9, None), TRIED, "what it costs is tried first");
+        assert!(drafts(0.9, Some(100.0)) >= 5);
+        let near = drafts(0.6, Some(200.0));
+        assert!((1..=3).contains(&near), "{near}");
+        // One that takes as long as the model itself gains nothing, whatever holds.
+        assert_eq!(drafts(0.99, Some(1_000.0)), 0);
+        assert_eq!(drafts(0.1, Some(100.0)), 0);
+        assert!(gate.drafts(1, &[], |_| Some(1.0)).is_empty());
+    }
+
+    /// Of several, those get drafts whose drafts hold.
+    #[test]
+    fn a_neighbour_whose_drafts_hold_does_not_have_them_made_for_all() {
+        let mut gate = gate(SpeculationPolicy::Gain);
+        for rows in [2, 4, 6, 10].repeat(5) {
+            let took = Micros(950 + 50 * rows as u64);
+            gate.note_pass(&Pass { sequences: 2, rows, prompt_rows: 0, committed: rows, took, purpose: Purpose::Gain });
+        }
+        let depths = gate.drafts(2, &[wanting(0.02), wanting(0.9)], |m| Some(100.0 * m as f64));
+        assert!(depths[0] == 0 && depths[1] >= 3, "{depths:?}");
+        let unsure = Wanting { unsure: true, ..wanting(0.02) };
+        assert_eq!(gate.drafts(2, &[unsure, wanting(0.02)], |_| Some(100.0)), [TRIED, 0], "one is tried");
     }
 
     #[test]
     fn tries_lose_no_more_than_their_share() {
         let mut gate = gate(SpeculationPolicy::Gain);
-        let long = Wanting { unread: 4_000, ..wanting(0.5) };
-        assert_eq!(gate.drafts(1, &[long], None), 0, "reading it would take 500 plain passes");
-        gate.note_assisting(Micros(500_000));
-        let purpose = Purpose::Plain;
-        gate.note_pass(&Pass { sequences: 1, rows: 1, prompt_rows: 0, committed: 1, took: Micros(1_000), purpose });
-        assert!(gate.ledger.forbids(0.0, 1_000.0), "what drafts took counts as lost");
+        let mut lost = 0;
+        for _ in 0..2_000 {
+            let k = gate.drafts(1, &[Wanting { unsure: true, ..wanting(0.05) }], |_| Some(100.0))[0] as u64;
+            lost += 100 * k;
+            gate.note_assisting(Micros(100 * k), None);
+            plain(&mut gate, 1);
+        }
+        // A half of a hundredth, and what was lent at the start.
+        assert!((10_000..=14_200).contains(&lost), "{lost}");
+        assert!(!gate.ledger.forbids(0.0, 1_000.0), "trying windows loses out of another purse");
+        let long = Wanting { unread: 4_000, unsure: true, ..wanting(0.5) };
+        assert_eq!(gate.drafts(1, &[long], |_| None), [0], "reading it would take 500 plain passes");
+        gate.exploration = 0.0;
+        plain(&mut gate, 1_000);
+        assert_eq!(gate.drafts(1, &[Wanting { unsure: true, ..wanting(0.05) }], |_| Some(1.0)), [0]);
+    }
+
+    #[test]
+    fn a_long_text_is_read_for_a_long_answer_alone() {
+        let mut gate = gate(SpeculationPolicy::Gain);
+        let mut drafts = |unread, left| {
+            let of = Wanting { unread, left, ..wanting(0.9) };
+            gate.drafts(1, &[of], |_| Some(100.0))[0]
+        };
+        // 800 tokens are read in the time of 100 drafts, 10 plain passes: what 16 tokens save at twice the speed.
+        assert!(drafts(800, 200) > 0);
+        assert_eq!(drafts(800, 8), 0);
+        assert_eq!(drafts(30_000, 200), 0);
+    }
+
+    #[test]
+    fn what_drafts_took_is_held_against_them_but_no_pause_is() {
+        for (took, expected, shut) in [(500_000, None, true), (500_000, Some(100.0), false)] {
+            let mut gate = gate(SpeculationPolicy::Gain);
+            assert!(gate.drafts(1, &[wanting(0.9)], |_| Some(100.0))[0] > 0);
+            gate.note_assisting(Micros(took), expected);
+            plain(&mut gate, 1);
+            assert_eq!(gate.ledger.forbids(0.0, 1_000.0), shut, "{took} where {expected:?} was expected");
+        }
     }
 
     #[test]
@@ -198,10 +268,13 @@ mod tests {
             (SpeculationPolicy::Gain, 2),
             (SpeculationPolicy::Off, 0),
         ] {
-            assert_eq!(gate(policy).drafts(1, &[told], Some(1e9)), drafted, "{policy:?}");
+            assert_eq!(gate(policy).drafts(1, &[told], |_| Some(1e9)), [drafted], "{policy:?}");
         }
+        let mut shut = gate(SpeculationPolicy::Published);
+        let of = |unsure| Wanting { told: 2, unsure, ..wanting(0.5) };
+        assert_eq!(shut.drafts(1, &[of(true), of(false)], |_| Some(1.0)), [2, 0]);
         let mut depends = gate(SpeculationPolicy::Force);
         depends.rows_depend();
-        assert_eq!(depends.drafts(1, &[told], Some(1.0)), 0);
+        assert_eq!(depends.drafts(1, &[told], |_| Some(1.0)), [0]);
     }
 }

@@ -9,6 +9,7 @@
 //! plain steps (and a few steps in advance, at the start).
 
 use super::allot::{Offer, best};
+use super::assist::TRIES_SHARE;
 use super::costs::StepCosts;
 use super::published::{Observed, opens};
 use super::speculator::Evidence;
@@ -44,7 +45,7 @@ const HALF_LIFE: f64 = 96.0;
 /// line through those of narrower ones, and where it is used it is measured.
 const MEASURED_WIDTH: usize = 4;
 /// A pass counts at most this many times as long as expected: the machine paused.
-const PAUSE: f64 = 3.0;
+pub(super) const PAUSE: f64 = 3.0;
 
 /// What the rows of an iteration are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,10 +106,12 @@ pub struct Gate {
     since_plain: u64,
     /// What tries of drafts may lose: not out of what trying windows may lose.
     pub(super) tries: Ledger,
-    /// Time spent on drafts for the pass to come.
-    pub(super) assisting: Micros,
-    /// The pass before which drafts were last made.
-    pub(super) assisted_at: Option<u64>,
+    /// Whether the drafts for the pass to come are a try.
+    pub(super) trying: bool,
+    /// Microseconds spent on drafts for the pass to come that are none.
+    pub(super) assisting: f64,
+    /// The gain of drafts that was too little to have them made, if that is how it stands.
+    pub(super) declined: Option<f64>,
 }
 
 /// Time that may be lost, in microseconds.
@@ -156,8 +159,9 @@ impl Gate {
             ledger: Ledger::default(),
             since_plain: 0,
             tries: Ledger::default(),
-            assisting: Micros(0),
-            assisted_at: None,
+            trying: false,
+            assisting: 0.0,
+            declined: None,
         };
         gate.set_policy(settings.policy);
         gate.turned = false;
@@ -273,8 +277,9 @@ impl Gate {
         if !offers.iter().flatten().any(|o| !o.forced && o.width > 0) {
             self.silent += 1;
             if self.silent >= SILENCE && self.verdict.because != GateCode::MeasuredLoss {
-                self.verdict.predicted_gain = None;
-                self.decide(false, GateCode::NothingProposed);
+                self.verdict.predicted_gain = self.declined;
+                let because = if self.declined.is_some() { GateCode::PredictedLoss } else { GateCode::NothingProposed };
+                self.decide(false, because);
             }
             return None;
         }
@@ -332,7 +337,7 @@ impl Gate {
         self.passes += 1;
         let windows = pass.rows > pass.sequences;
         self.since_plain = if windows { self.since_plain + 1 } else { 0 };
-        let assisting = std::mem::take(&mut self.assisting).0 as f64;
+        let assisting = std::mem::take(&mut self.assisting);
         // Beside prompt rows the decode rows' own cost cannot be told.
         if pass.prompt_rows > 0 || pass.sequences == 0 {
             return;
@@ -342,7 +347,7 @@ impl Gate {
         let Some(plain) = self.costs.estimate(pass.sequences, pass.sequences) else { return };
         let took = (pass.took.0 as f64).min(PAUSE * expected.unwrap_or(plain)) + assisting;
         self.ledger.earned += plain * self.exploration;
-        self.tries.earned += plain * self.exploration;
+        self.tries.earned += plain * self.exploration * TRIES_SHARE;
         if !windows {
             self.ledger.note(assisting, plain);
             return;

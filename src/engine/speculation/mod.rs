@@ -7,7 +7,7 @@
 //!
 //! Where what lives: [`window`] what goes into a span, [`acceptance`] which of it holds, [`proposers`] where proposals come
 //! from, [`width`] how wide, [`survival`] how deep they hold, [`costs`] what a pass costs, `allot` which rows pay,
-//! [`gate`] the policies, [`assist`] whether to have a model draft, `published` the published rule, [`speculator`] one sequence's whole. For a target whose replies
+//! [`gate`] the policies, [`assist`] whether to have tokens drafted, `published` the published rule, [`speculator`] one sequence's whole. For a target whose replies
 //! take their time: [`target`] the seam, [`pipeline`] windows under way, [`supply`] proposals beyond one window,
 //! [`coordinator`] the whole. For observers: [`commits`] batches of tokens, [`lifecycle`] start to end.
 
@@ -34,6 +34,7 @@ pub mod window;
 
 pub use acceptance::{Accepted, Check, Ending, Next, accept};
 pub use allot::Offer;
+pub use assist::DEEPEST;
 pub use gate::{Allotment, Gate, Pass, Purpose};
 pub use proposers::{Draft, DraftOrigin, Drafter, Proposal, Proposer};
 pub use recent::Recent;

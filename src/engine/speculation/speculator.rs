@@ -8,7 +8,7 @@
 
 use super::acceptance::{Accepted, Ending};
 use super::allot::Offer;
-use super::assist::Wanting;
+use super::assist::{AGAIN, FEW, Wanting};
 use super::proposers::{Draft, DraftOrigin, Proposal, Proposer, Source};
 use super::survival::{Estimates, Retired};
 use super::width::{Width, WidthLimits};
@@ -148,7 +148,9 @@ impl Speculator {
         }
         let told = if self.weighed { 0 } else { self.width.offered(room, room) };
         let forced = self.choice == SpeculationChoice::Force;
-        Some(Wanting { odds, room, told, left: budget, unread: history.len(), forced })
+        let fed = self.fed.is_some_and(|at| history.len() - at.min(history.len()) < AGAIN);
+        let unsure = !fed || self.estimates.seen(Source::Native) < FEW;
+        Some(Wanting { odds, room, told, left: budget, unread: history.len(), forced, unsure })
     }
 
     /// Looks up what may follow `history` (prompt and answer, all committed). At most `budget` more tokens may be

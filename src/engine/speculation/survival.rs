@@ -90,6 +90,11 @@ impl Estimates {
         }
     }
 
+    /// How many proposals from `source` are remembered; older ones count less.
+    pub fn seen(&self, source: Source) -> f64 {
+        self.kinds[source.kind()].reached[0]
+    }
+
     /// Chances, given that a proposal held so far, that it holds at each depth. Where a depth was hardly reached, the one
     /// before it is the best guess; `wider`: what to believe beforehand.
     fn steps(&self, source: Source, wider: Option<&Estimates>) -> [f64; SURVIVAL_DEPTHS] {

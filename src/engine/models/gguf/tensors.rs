@@ -7,20 +7,29 @@ use candle_core::quantized::ggml_file::qtensor_from_ggml;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Cursor, Read, Seek, SeekFrom};
 use std::sync::Arc;
+
+/// Where a file's bytes are.
+trait Bytes: Read + Seek {}
+impl<T: Read + Seek> Bytes for T {}
 
 /// Reads tensors of one file, on the host.
 pub struct TensorReader<'a> {
     gguf: &'a Gguf,
-    file: File,
+    file: Box<dyn Bytes + 'a>,
 }
 
 impl<'a> TensorReader<'a> {
     pub fn new(gguf: &'a Gguf) -> Result<Self, ModelError> {
         let file = File::open(&gguf.path)
             .map_err(|e| ModelError::BadFile(format!("{}: cannot open: {e}", gguf.path.display())))?;
-        Ok(TensorReader { gguf, file })
+        Ok(TensorReader { gguf, file: Box::new(file) })
+    }
+
+    /// The same of a file that is in memory as a whole.
+    pub fn of_bytes(gguf: &'a Gguf, bytes: &'a [u8]) -> Self {
+        TensorReader { gguf, file: Box::new(Cursor::new(bytes)) }
     }
 
     fn bad(&self, name: &str, why: impl std::fmt::Display) -> ModelError {

@@ -3,7 +3,8 @@
 use super::config::LlamaConfig;
 use super::weights::{Layer, Weights};
 use crate::engine::models::backend::{Backend, KvShape, KvSpan};
-use crate::engine::models::{CausalLm, LmConfig, LmSpan, LogitsFor, ModelError};
+use crate::engine::models::mtp::Head;
+use crate::engine::models::{CausalLm, DraftAfter, LmConfig, LmSpan, LogitsFor, ModelError};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +19,16 @@ pub struct Llama<B: Backend> {
     lengths: Vec<usize>,
     /// Positions per slot.
     capacity: usize,
+    /// Drafts what may come next.
+    head: Option<Head<B>>,
+    /// What the head starts from: the rows of the last pass that logits were computed of.
+    last: Option<LastRows<B>>,
+}
+
+/// Normed hidden states `[rows, hidden]`, and the slot and absolute position of each row.
+struct LastRows<B: Backend> {
+    normed: B::Mat,
+    of: Vec<(usize, usize)>,
 }
 
 /// Where the rows of one forward pass belong.
@@ -41,7 +52,13 @@ impl<B: Backend> Llama<B> {
         let rope = backend.rope_table(c.head_dim, capacity, c.rope_base, factors.as_deref(), config.rope_style)?;
         let shape = KvShape { layers: c.layers, slots, capacity, kv_heads: c.kv_heads, head_dim: c.head_dim };
         let kv = backend.kv_new(shape)?;
-        Ok(Llama { backend, config: c, weights, rope, kv, lengths: vec![0; slots], capacity })
+        let lengths = vec![0; slots];
+        Ok(Llama { backend, config: c, weights, rope, kv, lengths, capacity, head: None, last: None })
+    }
+
+    /// The same model with a head that drafts.
+    pub fn with_head(self, head: Head<B>) -> Self {
+        Llama { head: Some(head), ..self }
     }
 
     /// Checks the spans; gives their rows.
@@ -99,12 +116,33 @@ impl<B: Backend> Llama<B> {
         b.add(b.linear(&inner, down)?, &hidden)
     }
 
-    /// Logits of the given rows of the last layer's output.
-    fn logits(&self, hidden: &B::Mat, wanted: &[usize]) -> Result<Vec<f32>, ModelError> {
+    /// Logits of the given rows of the last layer's output, and the normed rows.
+    fn logits(&self, hidden: &B::Mat, wanted: &[usize]) -> Result<(Vec<f32>, B::Mat), ModelError> {
         let b = &*self.backend;
         let picked = b.gather_rows(hidden, wanted)?;
         let normed = b.rms_norm(&picked, &self.weights.norm, self.config.norm_eps)?;
-        b.download(b.linear(&normed, &self.weights.head)?)
+        Ok((b.download(b.linear(&normed, &self.weights.head)?)?, normed))
+    }
+
+    /// Drafts for those of `after` whose row before was in the last pass; `None` for the others.
+    fn drafted(&self, after: &[DraftAfter], n: usize) -> Result<Vec<Option<Vec<u32>>>, ModelError> {
+        let (Some(head), Some(last)) = (&self.head, &self.last) else { return Ok(vec![None; after.len()]) };
+        let b = &*self.backend;
+        let row = |a: &DraftAfter| last.of.iter().position(|(slot, at)| (*slot, at + 1) == (a.slot, a.at));
+        let rows: Vec<Option<usize>> = after.iter().map(row).collect();
+        let known: Vec<usize> = rows.iter().flatten().copied().collect();
+        let mut drafts: Vec<Vec<u32>> = vec![Vec::with_capacity(n); known.len()];
+        let mut tokens: Vec<u32> = after.iter().zip(&rows).filter(|(_, r)| r.is_some()).map(|(a, _)| a.token).collect();
+        if !known.is_empty() && n > 0 {
+            let mut hidden = b.gather_rows(&last.normed, &known)?;
+            for _ in 0..n {
+                let embeddings = b.embed(&self.weights.embed, &tokens)?;
+                (hidden, tokens) = head.step(b, &hidden, &embeddings)?;
+                drafts.iter_mut().zip(&tokens).for_each(|(draft, token)| draft.push(*token));
+            }
+        }
+        let mut drafts = drafts.into_iter();
+        Ok(rows.into_iter().map(|row| row.and_then(|_| drafts.next())).collect())
     }
 
     /// A forward pass whose layers run as the given ranges, one after the other; together they are all layers. What one
@@ -118,6 +156,7 @@ impl<B: Backend> Llama<B> {
         if spans.is_empty() {
             return Ok(Vec::new());
         }
+        self.last = None;
         // What lies at and beyond a span's start is forgotten first: if the pass fails, the slot is still sound.
         for s in spans {
             self.lengths[s.slot] = s.start;
@@ -135,7 +174,16 @@ impl<B: Backend> Llama<B> {
                 LogitsFor::All => wanted.extend(at.rows.clone()),
             }
         }
-        let mut all = if wanted.is_empty() { Vec::new() } else { self.logits(&hidden, &wanted)? };
+        let mut all = Vec::new();
+        if !wanted.is_empty() {
+            let normed;
+            (all, normed) = self.logits(&hidden, &wanted)?;
+            if self.head.is_some() {
+                let slots = spans.iter().zip(&rows.spans).flat_map(|(s, at)| at.rows.clone().map(|_| s.slot));
+                let of: Vec<(usize, usize)> = slots.zip(rows.positions.iter().copied()).collect();
+                self.last = Some(LastRows { normed, of: wanted.iter().map(|row| of[*row]).collect() });
+            }
+        }
         for s in spans {
             self.lengths[s.slot] = s.start + s.tokens.len();
         }
@@ -188,7 +236,7 @@ impl<B: Backend> CausalLm for Llama<B> {
     }
 
     fn weights_bytes(&self) -> u64 {
-        self.weights.bytes
+        self.weights.bytes + self.head.as_ref().map_or(0, Head::bytes)
     }
 
     fn rows_are_independent(&self) -> bool {
@@ -197,6 +245,14 @@ impl<B: Backend> CausalLm for Llama<B> {
 
     fn kv_bytes(&self) -> u64 {
         self.backend.kv_bytes(&self.kv)
+    }
+
+    fn drafts(&self) -> bool {
+        self.head.is_some()
+    }
+
+    fn draft(&mut self, after: &[DraftAfter], n: usize) -> Result<Vec<Vec<u32>>, ModelError> {
+        Ok(self.drafted(after, n)?.into_iter().map(Option::unwrap_or_default).collect())
     }
 }
 

@@ -5,8 +5,9 @@ use super::forward::Llama;
 use super::weights;
 use crate::engine::models::backend::Backend;
 use crate::engine::models::chat::ChatTemplate;
-use crate::engine::models::gguf::tensors::TensorReader;
+use crate::engine::models::gguf::tensors::{TensorReader, host_weight};
 use crate::engine::models::gguf::{self, Metadata, TokenKind, Vocabulary, tokenizer};
+use crate::engine::models::mtp::{Head, HeadFile};
 use crate::engine::models::{LmFront, LoadedModel, ModelBack, ModelError, ModelFront};
 use crate::profile::GenerationSettings;
 use std::path::Path;
@@ -25,15 +26,19 @@ const END_NAMES: [&str; 9] = [
     "</s>",
 ];
 
+const OUTPUT: &str = "output.weight";
+
 /// Loads the model in the file at `path`. Sequences get at most `settings.context_tokens`, and never more than the
-/// model was trained for. `progress` gets the part done, 0..=1.
+/// model was trained for. `head`: the model's own draft head; a back end that cannot verify drafts leaves it. `progress`
+/// gets the part done, 0..=1.
 pub fn load<B: Backend>(
     path: &Path,
     settings: &GenerationSettings,
+    head: Option<&HeadFile>,
     backend: Arc<B>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<LoadedModel, ModelError> {
-    let (front, model) = parts(path, settings, backend, progress)?;
+    let (front, model) = parts(path, settings, head, backend, progress)?;
     Ok(LoadedModel { front: ModelFront::Lm(front), back: ModelBack::Lm(Box::new(model)) })
 }
 
@@ -41,6 +46,7 @@ pub fn load<B: Backend>(
 fn parts<B: Backend>(
     path: &Path,
     settings: &GenerationSettings,
+    head: Option<&HeadFile>,
     backend: Arc<B>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<(LmFront, Llama<B>), ModelError> {
@@ -53,7 +59,20 @@ fn parts<B: Backend>(
     let weights = weights::load(&mut reader, &config, &*backend, progress)?;
     let capacity = settings.context_tokens.min(config.lm.context);
     let lm = config.lm.clone();
-    let model = Llama::new(backend, config, weights, settings.slots, capacity)?;
+    let head = match head.filter(|_| backend.rows_are_independent()) {
+        Some(head) => {
+            // Without an output table of its own the model's logits come from the embeddings.
+            let name = if reader.has(OUTPUT) { OUTPUT } else { "token_embd.weight" };
+            let shape = [lm.vocab, lm.hidden];
+            let output = backend.load_table(host_weight(reader.read(name, &shape)?)?)?;
+            Some(Head::load(head, &output, shape, &*backend)?)
+        }
+        None => None,
+    };
+    let mut model = Llama::new(backend, config, weights, settings.slots, capacity)?;
+    if let Some(head) = head {
+        model = model.with_head(head);
+    }
 
     let bos_id = m.opt_token("tokenizer.ggml.bos_token_id", vocabulary.len())?;
     let eos_id = m.opt_token("tokenizer.ggml.eos_token_id", vocabulary.len())?;
@@ -109,7 +128,9 @@ mod tests {
     use crate::engine::models::backend::candle::CandleBackend;
     use crate::engine::models::backend::cpu::CpuBackend;
     use crate::engine::models::gguf::testing::FileBuilder;
-    use crate::engine::models::{CausalLm, LmSpan, LogitsFor};
+    use crate::engine::models::mtp::testing::{self, Written};
+    use crate::engine::models::{CausalLm, DraftAfter, LmSpan, LogitsFor};
+    use crate::profile::DraftHead;
     use candle_core::Device;
     use proptest::prelude::*;
 
@@ -191,17 +212,29 @@ mod tests {
     }
 
     fn load_on<B: Backend>(data: &[u8], backend: B) -> Result<(LmFront, Box<dyn CausalLm>), ModelError> {
-        parts_on(data, backend).map(|(front, model)| -> (LmFront, Box<dyn CausalLm>) { (front, Box::new(model)) })
+        load_with(data, None, backend)
     }
 
-    fn parts_on<B: Backend>(data: &[u8], backend: B) -> Result<(LmFront, Llama<B>), ModelError> {
+    fn load_with<B: Backend>(
+        data: &[u8],
+        head: Option<&HeadFile>,
+        backend: B,
+    ) -> Result<(LmFront, Box<dyn CausalLm>), ModelError> {
+        parts_on(data, head, backend).map(|(front, model)| -> (LmFront, Box<dyn CausalLm>) { (front, Box::new(model)) })
+    }
+
+    fn parts_on<B: Backend>(
+        data: &[u8],
+        head: Option<&HeadFile>,
+        backend: B,
+    ) -> Result<(LmFront, Llama<B>), ModelError> {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("lanekeeper-tiny-{}-{n}.gguf", std::process::id()));
         std::fs::write(&path, data).expect("a writable temp folder");
         let mut told = vec![0.0];
-        let loaded = parts(&path, &settings(), Arc::new(backend), &mut |done| told.push(done));
+        let loaded = parts(&path, &settings(), head, Arc::new(backend), &mut |done| told.push(done));
         assert!(told.is_sorted() && (loaded.is_err() || told.last() == Some(&1.0)), "{told:?}");
         std::fs::remove_file(&path).expect("the file is there");
         loaded
@@ -268,7 +301,7 @@ mod tests {
     }
 
     fn cut_in_two<B: Backend>(backend: B) {
-        let mut m = parts_on(&tiny().build(), backend).expect("loads").1;
+        let mut m = parts_on(&tiny().build(), None, backend).expect("loads").1;
         let bits = |all: Vec<Vec<f32>>| -> Vec<u32> { all.into_iter().flatten().map(f32::to_bits).collect() };
         let tokens = [3, 4, 5, 6, 7, 8, 9];
         // Prompts, then a window of one beside a chunk of the other: every kind of row crosses the cut.
@@ -320,6 +353,38 @@ mod tests {
     fn a_copied_start_is_as_good_as_one_that_was_read() {
         forked(CpuBackend::new(2));
         forked(CandleBackend::new(Device::Cpu));
+    }
+
+    /// A head drafts behind rows of the last pass that logits were asked of, and changes no logits.
+    #[test]
+    fn a_head_drafts_behind_the_rows_of_the_last_pass() {
+        let written = Written::new(&testing::head("ab", WIDTH, 8, &[2, 5, 7, 11]));
+        let file = HeadFile::open(&DraftHead::File(written.0.clone()), "ab").expect("opens");
+        let (_, mut m) = load_with(&tiny().build(), Some(&file), CpuBackend::new(2)).expect("loads");
+        let (_, mut plain) = load_on(&tiny().build(), CpuBackend::new(2)).expect("loads");
+        assert!(m.drafts() && !plain.drafts() && m.weights_bytes() > plain.weights_bytes());
+        let after = |slot, at, token| DraftAfter { slot, at, token };
+        assert_eq!(m.draft(&[after(0, 1, 2)], 2).expect("runs"), [Vec::<u32>::new()], "no pass yet");
+        let spans = [
+            span(1, 0, &[2, 3, 4], LogitsFor::All),
+            span(0, 0, &[5, 6], LogitsFor::Last),
+            span(2, 0, &[7, 8], LogitsFor::None),
+        ];
+        assert_eq!(m.forward(&spans).expect("runs"), plain.forward(&spans).expect("runs"));
+        let asked = [after(0, 2, 9), after(1, 2, 9), after(1, 3, 9), after(0, 1, 9), after(2, 2, 9), after(1, 4, 9)];
+        let drafts = m.draft(&asked, 3).expect("runs");
+        let lengths: Vec<usize> = drafts.iter().map(Vec::len).collect();
+        assert_eq!(lengths, [3, 3, 3, 0, 0, 0], "of the second slot's first row and the third slot nothing is known");
+        assert!(drafts.iter().flatten().all(|t| [2, 5, 7, 11].contains(t)), "{drafts:?}");
+        // Alone as together, and the first drafts do not depend on how many follow.
+        for (a, draft) in asked.iter().zip(&drafts) {
+            assert_eq!(m.draft(&[*a], 2).expect("runs")[0], draft[..draft.len().min(2)]);
+        }
+        m.forward(&[span(0, 2, &[9], LogitsFor::None)]).expect("runs");
+        assert_eq!(m.draft(&asked[..1], 1).expect("runs"), [Vec::<u32>::new()], "that pass is over");
+        // Where windows are not verified no head is held.
+        let (_, twin) = load_with(&tiny().build(), Some(&file), CandleBackend::new(Device::Cpu)).expect("loads");
+        assert!(!twin.drafts());
     }
 
     #[test]

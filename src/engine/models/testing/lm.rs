@@ -5,7 +5,7 @@ use crate::engine::models::chat::ChatTemplate;
 use crate::engine::models::gguf::testing::FileBuilder;
 use crate::engine::models::gguf::{Vocabulary, header, tokenizer};
 use crate::engine::models::{
-    CausalLm, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront,
+    CausalLm, DraftAfter, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -43,7 +43,7 @@ pub(crate) fn hashed(tokens: &[u32]) -> u32 {
 #[derive(Default)]
 pub(crate) struct Probe {
     /// Rows of each pass: (slot, start, tokens).
-    passes: Mutex<Vec<Vec<(usize, usize, usize)>>>,
+    pub(crate) passes: Mutex<Vec<Vec<(usize, usize, usize)>>>,
     /// So many rewinds fail from now on.
     pub(crate) failing_rewinds: AtomicUsize,
     /// So many copies of slots fail from now on.
@@ -55,6 +55,12 @@ pub(crate) struct Probe {
     /// Rows that are computed with others in a span come out wrong now and then, as on a device whose sums depend on the
     /// batch.
     pub(crate) rows_depend_on_neighbours: AtomicBool,
+    /// What its draft head says, if it is to have one: the token that it expects behind these.
+    pub(crate) head: Option<fn(&[u32]) -> u32>,
+    /// Sequences and depth of each run of the head.
+    pub(crate) drafted: Mutex<Vec<(usize, usize)>>,
+    /// So many runs of the head panic from now on.
+    pub(crate) panicking_drafts: AtomicUsize,
 }
 
 impl Probe {
@@ -167,6 +173,23 @@ impl CausalLm for FakeLm {
 
     fn kv_bytes(&self) -> u64 {
         2
+    }
+
+    fn drafts(&self) -> bool {
+        self.probe.head.is_some()
+    }
+
+    fn draft(&mut self, after: &[DraftAfter], n: usize) -> Result<Vec<Vec<u32>>, ModelError> {
+        self.probe.drafted.lock().expect("not poisoned").push((after.len(), n));
+        assert!(!take_one(&self.probe.panicking_drafts), "told to panic");
+        let head = self.probe.head.expect("asked of a model with a head only");
+        let draft = |a: &DraftAfter| {
+            assert_eq!(self.slots[a.slot].len(), a.at, "the newest token is not in the cache yet");
+            let mut tokens = [&self.slots[a.slot][..], &[a.token]].concat();
+            (0..n).for_each(|_| tokens.push(head(&tokens)));
+            tokens.split_off(a.at + 1)
+        };
+        Ok(after.iter().map(draft).collect())
     }
 }
 

@@ -55,20 +55,46 @@ pub struct DraftFor<'a> {
     pub most: usize,
 }
 
+/// What the model's own head is to draft.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NativeWish {
+    /// The sequences to draft for, as places in what was asked; in their order.
+    pub whose: Vec<usize>,
+    /// Tokens for each.
+    pub depth: usize,
+}
+
+/// What the head drafted for one sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NativeDraft {
+    pub request: RequestId,
+    /// Absolute position of the first token.
+    pub at: usize,
+    pub tokens: Vec<u32>,
+}
+
 /// Proposes tokens, and learns what became of them. Lives on the generation thread: it must be quick, and what it says
 /// decides speed alone, never text.
 pub(in crate::engine::runtime) trait DraftSource: Send {
     /// Tokens that may follow each of `of`, which are all sequences that decode in this iteration; at most `room` in all.
     /// Beyond that, and beyond what was asked for, they are not used.
     fn draft(&mut self, of: &[DraftFor<'_>], room: usize) -> Vec<Vec<u32>>;
+    /// What the model's own head should draft before [`draft`](Self::draft) is asked for the same sequences.
+    fn wish(&mut self, _of: &[DraftFor<'_>]) -> NativeWish {
+        NativeWish::default()
+    }
+    /// What came of a wish for `depth` tokens, and the time that it took.
+    fn drafted(&mut self, _drafts: Vec<NativeDraft>, _depth: usize, _took: Micros) {}
+    /// The head failed, and why: there will be no drafts of it any more.
+    fn drafts_failed(&mut self, _why: String) {}
     /// A window of this request was verified, and `tokens` were added to its answer; without drafts, by a plain decode
     /// row.
     fn verified(&mut self, request: RequestId, outcome: Verified, tokens: &[u32]);
     /// A pass was measured. Comes after the outcomes of its windows.
     fn stepped(&mut self, cost: StepCost);
     /// The model is loaded. `rows_are_independent`: what it computes for a row never depends on the rows beside it. Where it
-    /// may, drafts could change answers, and there must be none.
-    fn loaded(&mut self, _rows_are_independent: bool) {}
+    /// may, drafts could change answers, and there must be none. `drafts`: it has a head of its own that drafts.
+    fn loaded(&mut self, _rows_are_independent: bool, _drafts: bool) {}
     /// Other settings, from the next iteration on.
     fn configure(&mut self, _settings: &SpeculationSettings) {}
     /// A model that drafts is loaded.

@@ -14,7 +14,9 @@
 //! worker sleeps on it. Cancellation is a flag that each iteration looks at, so it needs no message: while anything is
 //! queued, something runs. Event channels to readers are bounded too; a reader that stops is cancelled, never waited for.
 //!
-//! A second, smaller model may draft ([`draft_model`]); it is loaded and run on the same thread.
+//! The model's own head may draft ([`native`]), under the same hold of the device as the pass that follows; or a second,
+//! smaller model ([`draft_model`]), which is loaded and run on the same thread and takes the device for itself. A profile
+//! names one of them at most.
 //!
 //! Failure: a forward pass that fails or panics is run again for each of its sequences alone; those that fail alone end
 //! with a fault, the others go on as if nothing had happened. A slot is empty before it is used again.
@@ -24,6 +26,7 @@ mod commit;
 mod door;
 pub mod draft;
 mod draft_model;
+mod native;
 mod pass;
 pub mod plan;
 mod rates;

@@ -1,6 +1,6 @@
 //! The speculative path of one model, as the loop drives it: a speculator per sequence, a gate for all.
 
-use super::draft::{DraftFor, DraftSource, StepCost, Verified};
+use super::draft::{DraftFor, DraftSource, NativeDraft, NativeWish, StepCost, Verified};
 use super::draft_model::{DraftModel, Failed, History};
 use crate::control::speculation::{
     DraftModelView, SelfCheckView, SpeculationChoice, SpeculationPolicy, SpeculationReport, SpeculationTotals,
@@ -8,14 +8,23 @@ use crate::control::speculation::{
 };
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::metrics::SpeculationMetrics;
+use crate::engine::scheduler::Micros;
 use crate::engine::speculation::assist::Wanting;
-use crate::engine::speculation::proposers::{Composite, Draft, Proposer, TailRule, copying};
-use crate::engine::speculation::{Accepted, Ending, Gate, Pass, Purpose, Recent, Settled, Speculator};
-use crate::profile::{ProposerKind, SpeculationSettings};
+use crate::engine::speculation::costs::StepCosts;
+use crate::engine::speculation::proposers::{Draft, copying, drafting};
+use crate::engine::speculation::{Accepted, DEEPEST, Ending, Gate, Pass, Purpose, Recent, Settled, Speculator};
+use crate::profile::SpeculationSettings;
 use std::collections::HashMap;
 
-/// Proposes by copying from a sequence's own text and, where there is nothing to copy, what a draft model says; where
-/// the gate expects that to pay.
+/// What the model's own head is called where a draft model has its name.
+const HEAD: &str = "mtp head";
+
+fn drafts_by(name: &str) -> DraftModelView {
+    DraftModelView { model: name.to_string(), on: true, why: None, passes: 0, tokens: 0, pass_ms: None, failures: 0 }
+}
+
+/// Proposes by copying from a sequence's own text and, where there is nothing better to copy, what the model's own head or
+/// a draft model says; where the gate expects that to pay.
 pub(in crate::engine::runtime) struct Speculation {
     model: String,
     settings: SpeculationSettings,
@@ -24,7 +33,9 @@ pub(in crate::engine::runtime) struct Speculation {
     sequences: HashMap<RequestId, Speculator>,
     /// The model that drafts, while it does.
     drafter: Option<DraftModel>,
-    /// What it did; absent where there is none.
+    /// What a token of the model's own head takes, by the sequences that it is for; while it drafts.
+    head: Option<StepCosts>,
+    /// What the one or the other did; absent where there is neither.
     drafts: Option<DraftModelView>,
     recent: Recent,
     totals: SpeculationTotals,
@@ -46,6 +57,7 @@ impl Speculation {
             metrics,
             sequences: HashMap::new(),
             drafter: None,
+            head: None,
             drafts: None,
             recent: Recent::default(),
             totals: SpeculationTotals::default(),
@@ -67,22 +79,23 @@ impl Speculation {
         // Each sequence that drafts takes at least one row.
         wanting.truncate(room);
         let wants: Vec<Wanting> = wanting.iter().map(|(_, wants)| *wants).collect();
-        let k = self.gate.drafts(of.len(), &wants, drafter.pass(wants.len()));
-        if k == 0 {
-            return;
-        }
+        let depths = self.gate.drafts(of.len(), &wants, |sequences| drafter.pass(sequences));
         let histories: Vec<History<'_>> = wanting
             .iter()
-            .map(|(s, wants)| History { request: s.request, tokens: s.history, most: k.min(wants.room) })
+            .zip(depths)
+            .filter(|(_, depth)| *depth > 0)
+            .map(|((s, _), most)| History { request: s.request, tokens: s.history, most })
             .collect();
+        let Some(deepest) = histories.iter().map(|h| h.most).max() else { return };
         match drafter.draft(&histories) {
             Ok(drafted) => {
-                self.gate.note_assisting(drafted.took);
+                let expected = drafter.pass(histories.len()).map(|pass| pass * deepest as f64);
+                self.gate.note_assisting(drafted.took, expected);
                 self.metrics.drafted(drafted.passes, drafted.took + drafted.reading);
                 if let Some(view) = &mut self.drafts {
                     view.passes += drafted.passes;
                     view.tokens += drafted.tokens.iter().map(Vec::len).sum::<usize>() as u64;
-                    view.pass_ms = drafter.pass(wants.len()).map(|us| us / 1_000.0);
+                    view.pass_ms = drafter.pass(histories.len()).map(|us| us / 1_000.0);
                 }
                 for (history, tokens) in histories.iter().zip(drafted.tokens) {
                     if let Some(speculator) = self.sequences.get_mut(&history.request).filter(|_| !tokens.is_empty()) {
@@ -95,10 +108,11 @@ impl Speculation {
         }
     }
 
-    /// The draft model has failed: it is gone, and what it held is free.
+    /// Who drafted has failed: it is gone, and what it held is free.
     fn undrafted(&mut self, why: String) {
-        let Some(drafter) = self.drafter.take() else { return };
-        tracing::error!(model = %self.model, draft = %drafter.name, why, "the draft model is turned off; answers go on");
+        (self.drafter, self.head) = (None, None);
+        let draft = self.drafts.as_ref().map(|view| view.model.as_str());
+        tracing::error!(model = %self.model, draft, why, "what drafted is turned off; answers go on");
         self.metrics.draft_failed();
         if let Some(view) = &mut self.drafts {
             (view.on, view.why) = (false, Some(why));
@@ -106,17 +120,14 @@ impl Speculation {
         }
     }
 
-    /// The proposer of a new sequence.
-    fn proposer(settings: &SpeculationSettings, drafted: bool) -> Box<dyn Proposer> {
-        let copies = copying(settings);
-        if !drafted {
-            return copies;
+    /// Makes a speculator for each sequence that has none.
+    fn begin(&mut self, of: &[DraftFor<'_>]) {
+        let (settings, drafted) = (&self.settings, self.drafter.is_some() || self.head.is_some());
+        for s in of {
+            let proposer = || if drafted { drafting(settings) } else { copying(settings) };
+            let begin = || Speculator::new(settings, s.choice, proposer());
+            self.sequences.entry(s.request).or_insert_with(begin);
         }
-        let rule = match settings.proposer {
-            ProposerKind::NgramSimple => TailRule::BeginsWithDrafts,
-            ProposerKind::NgramCache | ProposerKind::Suffix => TailRule::AfterDrafts,
-        };
-        Box::new(Composite::new(copies, rule))
     }
 
     fn learn(&mut self, settled: &Settled) {
@@ -138,11 +149,7 @@ impl DraftSource for Speculation {
         if self.settings.policy == SpeculationPolicy::Off {
             return Vec::new();
         }
-        let (settings, drafted) = (&self.settings, self.drafter.is_some());
-        for s in of {
-            let begin = || Speculator::new(settings, s.choice, Speculation::proposer(settings, drafted));
-            self.sequences.entry(s.request).or_insert_with(begin);
-        }
+        self.begin(of);
         self.have_drafted(of, room);
         let mut offers = Vec::with_capacity(of.len());
         for s in of {
@@ -160,6 +167,53 @@ impl DraftSource for Speculation {
             Some(window.proposals().to_vec())
         };
         of.iter().zip(&allotment.widths).map(open).map(Option::unwrap_or_default).collect()
+    }
+
+    fn wish(&mut self, of: &[DraftFor<'_>]) -> NativeWish {
+        if self.head.is_none() || self.settings.policy == SpeculationPolicy::Off {
+            return NativeWish::default();
+        }
+        self.begin(of);
+        let Some(costs) = &self.head else { return NativeWish::default() };
+        let (mut whose, mut wanting) = (Vec::new(), Vec::new());
+        for (i, s) in of.iter().enumerate().filter(|(_, s)| s.most > 0) {
+            let Some(speculator) = self.sequences.get_mut(&s.request) else { continue };
+            let Some(wants) = speculator.wants_draft(s.history, s.most + 1, self.gate.survival()) else { continue };
+            whose.push(i);
+            // It starts from the model's own state, so that it has nothing to read.
+            wanting.push(Wanting { unread: 0, room: wants.room.min(DEEPEST), ..wants });
+        }
+        let depths = self.gate.drafts(of.len(), &wanting, |sequences| costs.estimate(sequences, sequences));
+        let depth = depths.iter().copied().max().unwrap_or(0);
+        let chosen = whose.into_iter().zip(depths).filter(|(_, depth)| *depth > 0);
+        NativeWish { whose: chosen.map(|(i, _)| i).collect(), depth }
+    }
+
+    fn drafted(&mut self, drafts: Vec<NativeDraft>, depth: usize, took: Micros) {
+        let made = drafts.iter().filter(|d| !d.tokens.is_empty()).count();
+        let each = self.head.as_ref().and_then(|costs| costs.estimate(made, made));
+        self.gate.note_assisting(took, each.map(|each| each * depth as f64));
+        if made == 0 {
+            return;
+        }
+        if let Some(costs) = &mut self.head {
+            costs.note(made, made, Micros(took.0 / depth.max(1) as u64));
+        }
+        self.metrics.drafted(depth as u64, took);
+        if let Some(view) = &mut self.drafts {
+            view.passes += depth as u64;
+            view.tokens += drafts.iter().map(|d| d.tokens.len()).sum::<usize>() as u64;
+            view.pass_ms = each.map(|us| us / 1_000.0);
+        }
+        for NativeDraft { request, at, tokens } in drafts {
+            if let Some(speculator) = self.sequences.get_mut(&request).filter(|_| !tokens.is_empty()) {
+                speculator.feed(Draft::new(at, tokens, speculator.origin(at)));
+            }
+        }
+    }
+
+    fn drafts_failed(&mut self, why: String) {
+        self.undrafted(why);
     }
 
     fn verified(&mut self, request: RequestId, outcome: Verified, tokens: &[u32]) {
@@ -196,7 +250,12 @@ impl DraftSource for Speculation {
         }
     }
 
-    fn loaded(&mut self, rows_are_independent: bool) {
+    fn loaded(&mut self, rows_are_independent: bool, drafts: bool) {
+        // One drafts at most; a draft model takes the device itself, which a head's run and its pass hold.
+        if drafts && self.drafter.is_none() {
+            self.head = Some(StepCosts::default());
+            self.drafts = Some(drafts_by(HEAD));
+        }
         if !rows_are_independent {
             self.gate.rows_depend();
         }
@@ -214,15 +273,7 @@ impl DraftSource for Speculation {
     }
 
     fn assisted(&mut self, by: DraftModel) {
-        self.drafts = Some(DraftModelView {
-            model: by.name.clone(),
-            on: true,
-            why: None,
-            passes: 0,
-            tokens: 0,
-            pass_ms: None,
-            failures: 0,
-        });
+        self.drafts = Some(drafts_by(&by.name));
         self.drafter = Some(by);
     }
 

@@ -3,6 +3,7 @@
 use super::commit::{Advanced, Words};
 use super::door::Message;
 use super::draft::{DraftFor, DraftSource, StepCost, Verified};
+use super::native;
 use super::pass::{Outcome, forward, of_panic, span};
 use super::plan::{Plan, PlanLimits, PlanSequence, Rows, draft_room, plan};
 use super::rates::Rates;
@@ -14,6 +15,7 @@ use crate::control::Fault;
 use crate::control::speculation::SpeculationView;
 use crate::engine::models::gguf::Vocabulary;
 use crate::engine::models::{CausalLm, LmSpan};
+use crate::engine::runtime::device::{DeviceGuard, DeviceSlot};
 use crate::engine::runtime::handle::WorkerContext;
 use crate::engine::runtime::job::FinishReason;
 use crate::engine::runtime::metrics::GenerationMetrics;
@@ -156,7 +158,8 @@ impl Generator {
             prefill_chunk: self.settings.prefill_chunk,
             kv_free: self.settings.kv_tokens.saturating_sub(used),
         };
-        self.draft(limits);
+        let device = self.context.device.clone();
+        let held = self.draft(limits, &device);
         let planned: Vec<PlanSequence> = self.active.iter().map(Sequence::planned).collect();
         let plan = plan(&planned, limits, self.after_prefill);
         self.after_prefill = plan.prefill_tokens > 0;
@@ -167,11 +170,13 @@ impl Generator {
                 window.truncate(if drafts > 0 { drafts + 1 } else { 0 });
             }
         }
-        self.run(&plan);
+        // Who drafted on the device keeps it for the pass.
+        let held = held.unwrap_or_else(|| device.acquire(&self.context.handle.name));
+        self.run(&plan, held);
     }
 
-    /// Asks for drafts behind the decode rows.
-    fn draft(&mut self, limits: PlanLimits) {
+    /// Asks for drafts behind the decode rows. Gives the device back if the model has used it for drafts.
+    fn draft<'d>(&mut self, limits: PlanLimits, device: &'d DeviceSlot) -> Option<DeviceGuard<'d>> {
         for sequence in &mut self.active {
             sequence.window.clear();
         }
@@ -183,6 +188,8 @@ impl Generator {
             DraftFor { request: s.id, choice: s.speculation, history: &s.tokens, most: s.most_drafts() }
         };
         let asked: Vec<DraftFor<'_>> = decoding.iter().map(ask).collect();
+        let slots: Vec<usize> = decoding.iter().map(|&i| self.active[i].slot).collect();
+        let held = native::draft(&mut *self.model, &mut *self.drafter, &asked, &slots, &self.context, device);
         let drafts = self.drafter.draft(&asked, room);
         for (index, mut drafts) in decoding.into_iter().zip(drafts) {
             let sequence = &mut self.active[index];
@@ -192,19 +199,15 @@ impl Generator {
                 sequence.window.append(&mut drafts);
             }
         }
+        held
     }
 
     /// One forward pass over the planned rows, and what follows from it.
-    fn run(&mut self, plan: &Plan) {
-        let began;
-        let outcomes: Vec<Outcome> = {
-            let device = self.context.device.acquire(&self.context.handle.name);
-            began = self.context.shared.clock.now();
-            let spans: Vec<LmSpan<'_>> = plan.rows.iter().map(|rows| span(&self.active, rows)).collect();
-            let outcomes = forward(&mut *self.model, &spans, &self.context);
-            drop(device);
-            outcomes
-        };
+    fn run(&mut self, plan: &Plan, device: DeviceGuard<'_>) {
+        let began = self.now();
+        let spans: Vec<LmSpan<'_>> = plan.rows.iter().map(|rows| span(&self.active, rows)).collect();
+        let outcomes: Vec<Outcome> = forward(&mut *self.model, &spans, &self.context);
+        drop(device);
         let now = self.now();
         for sequence in &mut self.active {
             sequence.waited += 1;

@@ -62,7 +62,7 @@ pub(super) fn run(
         }
     }
     let ready = LoadState::Ready { front, weights_bytes, kv_bytes: Some(kv_bytes) };
-    drafter.loaded(model.rows_are_independent());
+    drafter.loaded(model.rows_are_independent(), model.drafts());
     let mut generator = Generator::new(context.clone(), settings, stats.clone(), model, drafter, vocabulary, end_ids);
     view.store(Arc::new(generator.view()));
     context.loaded(ready);

@@ -109,10 +109,14 @@ impl SpeculationFamilies {
         r.register("speculation_self_checks", help, self.checked.clone());
         let help = "Self-checks that came out differently: anything but 0 is a fault of the engine";
         r.register("speculation_self_check_differences", help, self.differed.clone());
-        r.register("speculation_draft_passes", "Forward passes of the draft model", self.draft_passes.clone());
-        let help = "Time that the draft model computed";
+        r.register(
+            "speculation_draft_passes",
+            "Forward passes of the draft model, or runs of the model's own head",
+            self.draft_passes.clone(),
+        );
+        let help = "Time that the draft model or the model's own head computed";
         r.register_with_unit("speculation_draft", help, Unit::Seconds, self.draft_seconds.clone());
-        let help = "Times that a draft model failed and was turned off";
+        let help = "Times that a draft model or a model's own head failed and was turned off";
         r.register("speculation_draft_failures", help, self.draft_failures.clone());
         r.register("speculation_on", "1 when the gate is open", self.on.clone());
         let help = "Expected tokens per second with windows over those without";

@@ -53,6 +53,7 @@ fn model(id: &str, family: Family, ops: &[Op]) -> ModelProfile {
         recordings_paused: false,
         language: None,
         generation: None,
+        draft_head: None,
         draft: None,
     }
 }

@@ -109,6 +109,15 @@ pub fn copying(settings: &SpeculationSettings) -> Box<dyn Proposer> {
     }
 }
 
+/// The same behind drafts that a model makes.
+pub fn drafting(settings: &SpeculationSettings) -> Box<dyn Proposer> {
+    let rule = match settings.proposer {
+        ProposerKind::NgramSimple => TailRule::BeginsWithDrafts,
+        ProposerKind::NgramCache | ProposerKind::Suffix => TailRule::AfterDrafts,
+    };
+    Box::new(Composite::new(copying(settings), rule))
+}
+
 /// A source of proposals for one sequence.
 pub trait Proposer: Send {
     /// Brings the index to `committed`: appends when it extends what is known, else builds it again.

@@ -1,6 +1,7 @@
 //! A generation loop in virtual time: sequences whose target emits a given text, passes that cost what a model says.
 
-use super::super::proposers::copying;
+use super::super::assist::Wanting;
+use super::super::proposers::{copying, drafting};
 use super::super::*;
 use crate::control::speculation::SpeculationChoice;
 use crate::engine::scheduler::Micros;
@@ -19,12 +20,17 @@ pub(super) fn compute_bound(rows: usize, _: usize) -> u64 {
     500 + 9_500 * rows as u64
 }
 
+/// What a draft of the model's head takes, for any number of sequences.
+pub(super) const DRAFT_US: u64 = 600;
+
 /// One sequence: the prompt, and everything that the target will say.
 pub(super) struct Line {
     pub history: Vec<u32>,
     pub target: Vec<u32>,
     pub emitted: usize,
     pub speculator: Speculator,
+    /// Drafts of the model's head, and how many of a hundred are right.
+    head: Option<(Lcg, u32)>,
 }
 
 impl Line {
@@ -37,7 +43,27 @@ impl Line {
         let speculator = Speculator::new(settings, choice, copying(settings));
         let mut history = prompt.to_vec();
         history.extend(target.first());
-        Line { history, emitted: target.len().min(1), target, speculator }
+        Line { history, emitted: target.len().min(1), target, speculator, head: None }
+    }
+
+    /// The same where the model has a head of which so many drafts of a hundred are right.
+    pub(super) fn with_head(
+        settings: &SpeculationSettings,
+        choice: SpeculationChoice,
+        prompt: &[u32],
+        target: Vec<u32>,
+        right: u32,
+    ) -> Line {
+        let speculator = Speculator::new(settings, choice, drafting(settings));
+        Line { speculator, head: Some((Lcg(5), right)), ..Line::new(settings, choice, prompt, target) }
+    }
+
+    fn draft(&mut self, depth: usize) {
+        let Some((lcg, right)) = &mut self.head else { return };
+        let coming = &self.target[self.emitted..(self.emitted + depth).min(self.target.len())];
+        let draft = coming.iter().map(|t| if lcg.next(100) < *right { *t } else { 60_000 }).collect();
+        let at = self.history.len();
+        self.speculator.feed(Draft::new(at, draft, self.speculator.origin(at)));
     }
 
     pub(super) fn left(&self) -> usize {
@@ -50,6 +76,8 @@ impl Line {
 pub(super) struct Ran {
     pub took: u64,
     pub plainly: u64,
+    /// The part of `took` that drafts took.
+    pub drafting: u64,
     pub turns: Vec<(usize, crate::control::speculation::GateVerdict)>,
 }
 
@@ -73,6 +101,7 @@ pub(super) fn run_noisy(gate: &mut Gate, lines: &mut [Line], cost: Cost<'_>, pau
         if live.is_empty() {
             break;
         }
+        ran.drafting += draft(gate, &mut live);
         let offers: Vec<_> = live
             .iter_mut()
             .map(|l| {
@@ -108,7 +137,27 @@ pub(super) fn run_noisy(gate: &mut Gate, lines: &mut [Line], cost: Cost<'_>, pau
         gate.note_pass(&Pass { sequences, rows, prompt_rows: 0, committed, took, purpose: allotment.purpose });
         ran.turns.extend(gate.take_turn().map(|v| (pass, v)));
     }
+    ran.took += ran.drafting;
     ran
+}
+
+/// Has the heads draft where the gate expects that to pay; gives the time that it takes.
+fn draft(gate: &mut Gate, live: &mut [&mut Line]) -> u64 {
+    let sequences = live.len();
+    let (mut whose, mut wanting) = (Vec::new(), Vec::new());
+    for line in live.iter_mut().filter(|l| l.head.is_some()) {
+        let budget = line.left();
+        if let Some(wants) = line.speculator.wants_draft(&line.history, budget, gate.survival()) {
+            whose.push(line);
+            wanting.push(Wanting { unread: 0, room: wants.room.min(DEEPEST), ..wants });
+        }
+    }
+    let depths = gate.drafts(sequences, &wanting, |_| Some(DRAFT_US as f64));
+    let deepest = depths.iter().copied().max().unwrap_or(0);
+    whose.iter_mut().zip(&depths).filter(|(_, depth)| **depth > 0).for_each(|(line, _)| line.draft(deepest));
+    let took = DRAFT_US * deepest as u64;
+    gate.note_assisting(Micros(took), None);
+    took
 }
 
 /// What the same lines take without windows.

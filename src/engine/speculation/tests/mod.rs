@@ -3,6 +3,7 @@
 mod bench;
 mod commits;
 mod coordinator;
+mod drafting;
 mod gain;
 mod policies;
 mod simulated;

@@ -3,6 +3,7 @@
 mod answers;
 mod draft_model;
 mod kv;
+mod native;
 mod operated;
 mod pace;
 mod rounds;
@@ -89,6 +90,28 @@ impl Bench {
         draft: Option<(String, Load)>,
         stall_s: f64,
     ) -> Bench {
+        Bench::whole(next, settings, drafter, draft, stall_s, Probe::default()).await
+    }
+
+    /// The same with a model that does what `probe` says.
+    async fn probed(
+        next: fn(&[u32]) -> u32,
+        settings: GenerationSettings,
+        drafter: Box<dyn DraftSource>,
+        stall_s: f64,
+        probe: Probe,
+    ) -> Bench {
+        Bench::whole(next, settings, drafter, None, stall_s, probe).await
+    }
+
+    async fn whole(
+        next: fn(&[u32]) -> u32,
+        settings: GenerationSettings,
+        drafter: Box<dyn DraftSource>,
+        draft: Option<(String, Load)>,
+        stall_s: f64,
+        probe: Probe,
+    ) -> Bench {
         let profile = ModelProfile {
             id: "fake".into(),
             family: Family::Llama,
@@ -119,6 +142,7 @@ impl Bench {
             recordings_paused: false,
             language: None,
             generation: Some(settings),
+            draft_head: None,
             draft: None,
         };
         let limits = Limits {
@@ -137,7 +161,7 @@ impl Bench {
             device: Arc::new(DeviceSlot::new("cpu")),
             loading: loading_tx,
         };
-        let (gate, probe) = (Gate::new(), Arc::new(Probe::default()));
+        let (gate, probe) = (Gate::new(), Arc::new(probe));
         let parts = (gate.clone(), probe.clone());
         let load = move || Ok(FakeLm::load(settings.slots, 8_192, next, parts.0, parts.1));
         let worker = GenerationWorker::start_with(context.clone(), drafter, load, draft).expect("starts");
