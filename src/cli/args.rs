@@ -69,6 +69,7 @@ pub enum Command {
     Speculation(super::speculation::SpeculationArgs),
     Routes(super::routes::RoutesArgs),
     Requests(super::requests::RequestsArgs),
+    Wait(super::wait::WaitArgs),
     Why(super::why::WhyArgs),
     Cancel(super::cancel::CancelArgs),
     Hold(super::hold::HoldArgs),

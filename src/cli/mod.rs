@@ -46,6 +46,7 @@ mod status;
 mod top;
 mod transcribe;
 mod turns;
+mod wait;
 mod why;
 
 pub use args::{Cli, Command, Globals, OutputFormat};
@@ -98,6 +99,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Speculation(args) => speculation::run(context, args),
         Command::Routes(args) => routes::run(context, args),
         Command::Requests(args) => requests::run(context, args),
+        Command::Wait(args) => wait::run(context, args),
         Command::Why(args) => why::run(context, args),
         Command::Cancel(args) => cancel::run(context, args),
         Command::Hold(args) => hold::hold(context, args),

@@ -5,6 +5,7 @@ use super::error::CliResult;
 use super::noun::{ModelArgs, WatchArgs, show_of};
 use super::print::text::{cost, known, millis};
 use super::print::{Cell, Column, Table, Tone};
+use crate::control::Predicate;
 use crate::control::snapshot::{Outcome, Request, RequestState, Requests, Snapshot};
 use clap::Args;
 
@@ -16,6 +17,11 @@ use clap::Args;
 pub struct RequestsArgs {
     #[command(flatten)]
     of: ModelArgs,
+    /// Leave out requests for which this does not hold, or is unknown: 'state==queued && queued_ms>5s'.
+    ///
+    /// See lanekeeper-conditions(7). A snapshot holds some hundred requests: those are looked at.
+    #[arg(short, long, value_name = "CONDITION", value_parser = Predicate::of_requests)]
+    filter: Option<Predicate>,
     /// Leave out requests that have ended.
     #[arg(long)]
     alive: bool,
@@ -32,6 +38,7 @@ pub fn run(context: &Context, args: &RequestsArgs) -> CliResult {
             .iter()
             .filter(|r| args.of.wants(&r.model))
             .filter(|r| !args.alive || r.state != RequestState::Done)
+            .filter(|r| args.filter.as_ref().is_none_or(|filter| filter.wants(r)))
             .cloned()
             .collect(),
     };

@@ -5,7 +5,7 @@
 
 mod scheduling;
 
-pub use scheduling::{CapMoved, Controller, EstimateError, Owed, Service, Turn};
+pub use scheduling::{CapMoved, Controller, EstimateError, Owed, Pace, Service, Turn};
 
 use super::changes::{Entry, Override};
 use super::speculation::SpeculationView;
@@ -224,6 +224,9 @@ pub struct LaneView {
     /// How good the estimates of its waits were; absent until one was scored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate_error: Option<EstimateError>,
+    /// How it did of late.
+    #[serde(flatten)]
+    pub pace: Pace,
 }
 
 /// The caps that bound one batch.
@@ -401,6 +404,9 @@ pub struct Generation {
     /// Absent where nobody speculates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speculation: Option<SpeculationView>,
+    /// How it did of late.
+    #[serde(flatten)]
+    pub pace: Pace,
     pub latency: Latency,
     pub counters: Counters,
 }

@@ -2,7 +2,7 @@
 
 use super::adaptive;
 use super::env::Env;
-use super::error::{ProfileError, ProfileErrors, nearest};
+use super::error::{ProfileError, ProfileErrors};
 use super::keys::{Key, Kind};
 use super::layer::{self, Layer, Setting, Stack};
 use super::library::{Library, ProfileKind};
@@ -13,6 +13,7 @@ use super::value;
 use super::workload::{ArrivalPattern, ClientClass, LaneService, SchedulerSettings, Workload};
 use super::workload_keys::{CLIENTS, LOAD, SETTINGS, is_scheduler_key};
 use super::yaml::{Data, Node};
+use crate::control::nearest;
 use std::sync::Arc;
 
 /// What the command line says about a load.

@@ -1,7 +1,8 @@
 //! Environment variables → settings. The environment is a value, so that tests feed one.
 
-use super::error::{ProfileError, nearest};
+use super::error::ProfileError;
 use super::keys::{BOX, Key, MODEL};
+use crate::control::nearest;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

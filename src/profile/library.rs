@@ -1,8 +1,9 @@
 //! Where profiles are found: a path, the user's folder, or compiled in.
 
 use super::env::Env;
-use super::error::{ProfileError, nearest};
+use super::error::ProfileError;
 use super::origin::SourceFile;
+use crate::control::nearest;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! From a name or path to a resolved profile: files, then environment, then command line, then typed values.
 
 use super::env::{self, Env, Outside, Target};
-use super::error::{ProfileError, ProfileErrors, nearest};
+use super::error::{ProfileError, ProfileErrors};
 use super::keys::{BOX, Key, MODEL};
 use super::layer::{self, Layer, Setting, Stack};
 use super::library::{Library, ProfileKind};
@@ -10,6 +10,7 @@ use super::reader::Reader;
 use super::types::{BoxProfile, Family, ModelProfile};
 use super::yaml::{Data, Node};
 use super::{build_box, build_model, value};
+use crate::control::nearest;
 use std::sync::Arc;
 
 /// Resolves a box profile. `overrides` are `KEY=VALUE` settings of the command line, the last winning.

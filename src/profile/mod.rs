@@ -35,13 +35,14 @@ pub mod workload;
 pub mod workload_keys;
 mod yaml;
 
+pub use crate::control::nearest;
 pub use adaptive::{AdaptiveMode, AdaptiveSettings, Bound};
 pub use build_model::{DEFAULT_BATCH_COST, family_ops};
 pub use build_workload::{WorkloadOverrides, load_workload, workload_of_values};
 pub use change_file::{ChangeFile, read_changes};
 pub use describe::{Listing, Needed, Report, Shown, check, kind_of, list, show};
 pub use env::{ALIASES, Env, PREFIX, RESERVED, variable};
-pub use error::{ProfileError, ProfileErrors, nearest};
+pub use error::{ProfileError, ProfileErrors};
 pub use knobs::{figure, knob};
 pub use library::{ProfileKind, SHIPPED};
 pub use load::{BoxBase, Live, load_box, load_model};

@@ -43,7 +43,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
 
 pub(super) fn one_of(text: &str, words: &'static [&'static str]) -> Result<&'static str, String> {
     words.iter().find(|word| **word == text).copied().ok_or_else(|| {
-        let guess = super::error::nearest(text, words.iter().copied());
+        let guess = crate::control::nearest(text, words.iter().copied());
         let guess = guess.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
         format!("`{text}` is none of {}{guess}", words.join(", "))
     })
@@ -168,7 +168,7 @@ pub(super) fn sha256(text: &str) -> Result<Option<String>, String> {
 pub(super) fn op(text: &str) -> Result<Op, String> {
     let names = Op::ALL.map(Op::name);
     Op::ALL.into_iter().find(|op| op.name() == text).ok_or_else(|| {
-        let guess = super::error::nearest(text, names).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
+        let guess = crate::control::nearest(text, names).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
         format!("`{text}` is none of {}{guess}", names.join(", "))
     })
 }

@@ -4,8 +4,9 @@
 //! tags are refused (`extends` does their job, with an origin that can be shown), and so are repeated keys. Scalars
 //! keep their text, so that `720_000`, `16k` or a version like `1.10` mean what they say.
 
-use super::error::{ProfileError, nearest};
+use super::error::ProfileError;
 use super::origin::{Place, SourceFile};
+use crate::control::nearest;
 use serde_yaml::granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::sync::Arc;
 

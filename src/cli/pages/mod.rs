@@ -3,6 +3,7 @@
 //! with the committed ones.
 
 mod commands;
+mod conditions;
 mod topics;
 
 /// The date in every page: that of the release, so that pages made again are the same.

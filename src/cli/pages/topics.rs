@@ -9,11 +9,11 @@ use crate::tui::key_docs;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
 pub fn pages() -> Vec<Page> {
-    vec![profile(), load(), knobs(), exit_codes(), keys_of_console()]
+    vec![profile(), load(), knobs(), super::conditions::page(), exit_codes(), keys_of_console()]
 }
 
 /// A page's head and NAME.
-fn begin(name: &str, section: u8, about: &str) -> Roff {
+pub(super) fn begin(name: &str, section: u8, about: &str) -> Roff {
     let mut roff = Roff::default();
     roff.control("TH", [name.to_uppercase().as_str(), &section.to_string(), DATE, &source(), MANUAL]);
     roff.control("SH", ["NAME"]);
@@ -21,7 +21,7 @@ fn begin(name: &str, section: u8, about: &str) -> Roff {
     roff
 }
 
-fn end(name: &str, section: u8, roff: &Roff) -> Page {
+pub(super) fn end(name: &str, section: u8, roff: &Roff) -> Page {
     Page { name: name.to_string(), section, roff: super::tidy(&roff.to_roff()) }
 }
 
@@ -236,7 +236,7 @@ fn only(key: &Key) -> String {
     }
 }
 
-fn see_also(roff: &mut Roff, names: &[&str]) {
+pub(super) fn see_also(roff: &mut Roff, names: &[&str]) {
     roff.control("SH", ["SEE ALSO"]);
     for (i, name) in names.iter().enumerate() {
         let comma = if i + 1 < names.len() { "(1)," } else { "(1)" };

@@ -3,6 +3,31 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// How a lane did of late: over the last `window_s` seconds. What is not known, since nothing started or ended in that
+/// time, is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Pace {
+    /// Of requests that were served, from admission to their end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p95_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_ms: Option<f64>,
+    /// Of requests that started, from admission to their start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_p95_ms: Option<f64>,
+    /// Requests served per second.
+    pub served_per_s: f64,
+    /// What they cost per second, in the operation's unit.
+    pub cost_per_s: f64,
+    /// A minute; less in a younger engine, and where more was served than is remembered.
+    pub window_s: f64,
+}
+
 /// The turn under way, and what the turns so far left over. Present while recordings are about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {

@@ -100,7 +100,7 @@ impl<E> Live<E> {
         }
         t.started = Some(now);
         t.stats.leave_queue();
-        t.stats.lane(t.request.lane).running.fetch_add(1, Ordering::Relaxed);
+        t.stats.began(t.request.lane, now - t.submitted, now);
         t.shared.registry.started(self.id, now);
         t.shared.metrics.started(&t.request, now - t.submitted, t.estimate);
         if let Some(estimate) = t.estimate {
@@ -181,7 +181,8 @@ impl<E> Live<E> {
         t.shared.metrics.ended(&t.request, outcome);
         t.shared.recorder.ended(&t.request, t.submitted, t.started, outcome, now);
         if outcome == Outcome::Served {
-            t.stats.served(t.started.unwrap_or(now) - t.submitted, now - t.submitted);
+            let queued = t.started.unwrap_or(now) - t.submitted;
+            t.stats.served(t.request.lane, queued, now - t.submitted, t.request.cost, now);
         }
         // Counts first: who sees the last event may look at them.
         t.shared.registry.end(self.id, outcome, now);

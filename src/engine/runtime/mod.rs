@@ -27,6 +27,7 @@ mod host;
 pub mod job;
 pub mod live;
 pub mod metrics;
+mod pace;
 mod probe;
 pub mod receipts;
 pub mod recorder;

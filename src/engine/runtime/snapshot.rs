@@ -7,9 +7,9 @@ use super::handle::LoadState;
 use super::registry::Record;
 use crate::control::changes::Override;
 use crate::control::snapshot::{
-    Device, Dropped, EngineState, Model, ModelState, Request, RequestState, Requests, SCHEMA, Wait,
+    Device, Dropped, EngineState, Generation, Model, ModelState, Request, RequestState, Requests, SCHEMA, Wait,
 };
-use crate::control::{Op, Snapshot, WaitCode};
+use crate::control::{Lane, Op, Snapshot, WaitCode};
 use crate::engine::scheduler::Micros;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,8 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
             Worker::Generation(worker) => {
                 let view = worker.view();
                 places.extend(view.places().map(|(id, position, wait)| (id, Place { position, wait, started: false })));
-                generation.push(view.assemble(&handle.profile.id, worker.stats(), worker.max_queue()));
+                let shown = view.assemble(&handle.profile.id, worker.stats(), worker.max_queue());
+                generation.push(Generation { pace: worker.stats().pace(Lane::Clips, now), ..shown });
             }
         }
         models.push(Model {
@@ -110,7 +111,7 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
             queues,
         });
     }
-    generation.sort_by(|a: &crate::control::snapshot::Generation, b| a.model.cmp(&b.model));
+    generation.sort_by(|a: &Generation, b| a.model.cmp(&b.model));
     let (state, reasons) = engine_state(&models, draining);
     let settings = core.settings().map(|settings| (settings.published(), settings.now_ms()));
     let (revision, overrides, journal_tail) = settings.map_or((0, Vec::new(), Vec::new()), |(shown, now_ms)| {

@@ -1,7 +1,8 @@
 //! What one (model, operation) has done: counts, recent latencies, and how long its work takes.
 
 use super::clock::lock;
-use crate::control::snapshot::{Counters, EstimateError, Latency, Outcome};
+use super::pace::PaceWindow;
+use crate::control::snapshot::{Counters, EstimateError, Latency, Outcome, Pace};
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::Micros;
 use std::collections::VecDeque;
@@ -26,9 +27,19 @@ pub struct LaneStats {
     pub expired: AtomicU64,
     pub failed: AtomicU64,
     pub cost_served: AtomicU64,
+    /// Requests that ever started.
+    pub started: AtomicU64,
+    /// When one last started, in microseconds; zero = never.
+    started_us: AtomicU64,
+    pace: Mutex<PaceWindow>,
 }
 
 impl LaneStats {
+    /// When a request last started.
+    pub fn last_started(&self) -> Option<Micros> {
+        Some(Micros(self.started_us.load(Ordering::Acquire))).filter(|at| *at != Micros::ZERO)
+    }
+
     /// Counts an end.
     pub fn ended(&self, outcome: Outcome, cost: u64) {
         let count = match outcome {
@@ -103,9 +114,24 @@ impl OpStats {
         self.waiting.load(Ordering::Acquire)
     }
 
-    /// Notes a served request: how long it queued, and how long it took in all.
-    pub fn served(&self, queue: Micros, total: Micros) {
+    /// Notes that a request of a lane started after it had `waited`.
+    pub fn began(&self, lane: Lane, waited: Micros, now: Micros) {
+        let lane = self.lane(lane);
+        lane.running.fetch_add(1, Ordering::Relaxed);
+        lane.started.fetch_add(1, Ordering::AcqRel);
+        lane.started_us.store(now.0.max(1), Ordering::Release);
+        lock(&lane.pace).started(waited, now);
+    }
+
+    /// Notes a served request: how long it queued, how long it took in all, and what it cost.
+    pub fn served(&self, lane: Lane, queue: Micros, total: Micros, cost: u64, now: Micros) {
         lock(&self.latency).push(queue, total);
+        lock(&self.lane(lane).pace).served(total, cost, now);
+    }
+
+    /// How a lane did of late.
+    pub fn pace(&self, lane: Lane, now: Micros) -> Pace {
+        lock(&self.lane(lane).pace).view(now)
     }
 
     pub fn latency(&self) -> Latency {
@@ -217,17 +243,19 @@ mod tests {
     fn latency_is_of_the_last_requests() {
         let stats = OpStats::new(Op::Embed);
         assert_eq!(stats.latency(), Latency::default());
-        stats.served(Micros(999_000), Micros(999_000));
+        let served =
+            |stats: &OpStats, queue, total| stats.served(Lane::Clips, Micros(queue), Micros(total), 1, Micros(total));
+        served(&stats, 999_000, 999_000);
         for ms in 1..=256 {
-            stats.served(Micros(ms * 500), Micros(ms * 1_000));
+            served(&stats, ms * 500, ms * 1_000);
         }
         let latency = stats.latency();
         assert_eq!(latency.window, 256);
         assert_eq!((latency.p50_ms, latency.p95_ms, latency.max_ms), (Some(128.0), Some(244.0), Some(256.0)));
         assert_eq!(latency.queue_p50_ms, Some(64.0));
         let few = OpStats::new(Op::Embed);
-        few.served(Micros(0), Micros(2_000));
-        few.served(Micros(0), Micros(1_000));
+        served(&few, 0, 2_000);
+        served(&few, 0, 1_000);
         let latency = few.latency();
         assert_eq!((latency.p50_ms, latency.p95_ms, latency.max_ms), (Some(1.0), Some(2.0), Some(2.0)));
     }

@@ -249,6 +249,7 @@ impl QueueView {
                 window: window as u64,
             }),
             estimate_error: stats.estimate_error(lane),
+            pace: stats.pace(lane, now),
         }
     }
 

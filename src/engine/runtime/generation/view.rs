@@ -1,7 +1,7 @@
 //! What a generation worker shows.
 
 use crate::control::WaitCode;
-use crate::control::snapshot::{ActiveSequence, Generation, Wait};
+use crate::control::snapshot::{ActiveSequence, Generation, Pace, Wait};
 use crate::control::speculation::SpeculationView;
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
@@ -94,6 +94,8 @@ impl GenerationView {
             preemptions: self.preemptions,
             failed_rewinds: self.failed_rewinds,
             speculation: self.speculation.clone(),
+            // Its window ends when a snapshot is taken: whoever takes one fills it in.
+            pace: Pace::default(),
             latency: stats.latency(),
             counters: stats.counters(),
         }

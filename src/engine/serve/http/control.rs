@@ -1,7 +1,7 @@
 //! `/control/v1`: the snapshot, once or as a stream.
 
 use crate::control::snapshot::EngineState;
-use crate::control::{ErrorKind, Fault, Snapshot};
+use crate::control::{ErrorKind, Fault, Predicate, Snapshot};
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::{Failure, clip};
 use crate::engine::serve::fields::list;
@@ -25,12 +25,14 @@ const SHARED: Duration = Duration::from_millis(5);
 type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 /// Parameters that both routes take.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 struct View {
     /// At most this many requests; absent = all that the engine shows.
     requests: Option<usize>,
     /// These models alone; empty = all.
     models: Vec<String>,
+    /// Requests for which this holds alone.
+    filter: Option<Predicate>,
     interval_ms: Option<u64>,
 }
 
@@ -69,6 +71,10 @@ impl View {
                     let number = value.strip_prefix("top:").unwrap_or(value);
                     view.requests = Some(number.parse().map_err(|_| refuse("`top:N`, a number or `all`"))?);
                 }
+                "filter" => {
+                    let unread = |error| Fault::invalid("filter", format!("`filter` cannot be read: {error}"));
+                    view.filter = Some(Predicate::of_requests(value).map_err(unread)?);
+                }
                 "models" => view.models = value.split(',').filter(|id| !id.is_empty()).map(String::from).collect(),
                 _ => {
                     let ms = value.parse().ok().filter(|ms| INTERVAL_RANGE_MS.contains(ms));
@@ -84,28 +90,32 @@ impl View {
     fn take(&self, app: &App) -> Snapshot {
         let mut snapshot = Snapshot::clone(&app.engine.snapshot());
         app.intake.show(&mut snapshot);
-        if let Some(most) = self.requests {
-            snapshot.requests.shown.truncate(most);
-        }
         if !self.models.is_empty() {
             let wanted = |id: &String| self.models.contains(id);
             snapshot.models.retain(|model| wanted(&model.id));
             snapshot.generation.retain(|generation| wanted(&generation.model));
             snapshot.requests.shown.retain(|request| wanted(&request.model));
         }
+        if let Some(filter) = &self.filter {
+            snapshot.requests.shown.retain(|request| filter.wants(request));
+        }
+        // What is left out by name or condition takes no place.
+        if let Some(most) = self.requests {
+            snapshot.requests.shown.truncate(most);
+        }
         snapshot
     }
 }
 
 pub(crate) async fn snapshot(State(app): State<App>, query: Pairs) -> Result<Json<Snapshot>, Failure> {
-    let view = View::read(query, &["requests", "models"], &app)?;
+    let view = View::read(query, &["requests", "models", "filter"], &app)?;
     Ok(Json(view.take(&app)))
 }
 
 /// One snapshot per interval, until the engine drains. A snapshot is taken when the connection has room for it: a slow
 /// reader gets the newest one, never a backlog, and sees the gap in `seq`.
 pub(crate) async fn watch(State(app): State<App>, query: Pairs) -> Result<Response, Failure> {
-    let view = View::read(query, &["requests", "models", "interval_ms"], &app)?;
+    let view = View::read(query, &["requests", "models", "filter", "interval_ms"], &app)?;
     let mut ticks =
         tokio::time::interval_at(Instant::now(), Duration::from_millis(view.interval_ms.unwrap_or(INTERVAL_MS)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -145,7 +155,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    const WATCH: [&str; 3] = ["requests", "models", "interval_ms"];
+    const WATCH: [&str; 4] = ["requests", "models", "filter", "interval_ms"];
 
     fn parse(query: &str, known: &[&str]) -> Result<View, Fault> {
         let uri: http::Uri = format!("/?{query}").parse().unwrap();
@@ -155,12 +165,15 @@ mod tests {
     #[test]
     fn parameters_are_read() {
         let view = parse("requests=top:5&models=a,b&interval_ms=50", &WATCH).unwrap();
-        assert_eq!(view, View { requests: Some(5), models: vec!["a".into(), "b".into()], interval_ms: Some(50) });
+        let models = vec!["a".into(), "b".into()];
+        assert_eq!(view, View { requests: Some(5), models, filter: None, interval_ms: Some(50) });
         assert_eq!(
             parse("requests=top%3A5&models=a%2Cb&interval_ms=50", &WATCH).unwrap(),
             view,
             "as encoders write it"
         );
+        let view = parse("filter=state%3D%3Dqueued+%26%26+queued_ms%3E5s", &WATCH).unwrap();
+        assert_eq!(view.filter.expect("read").text(), "state==queued && queued_ms>5s");
         assert_eq!(parse("requests=all", &WATCH).unwrap(), View::default());
         assert_eq!(parse("", &WATCH).unwrap(), View::default());
     }
@@ -171,6 +184,8 @@ mod tests {
             ("interval_ms=49", "interval_ms"),
             ("interval_ms=5001", "interval_ms"),
             ("interval_ms=x", "interval_ms"),
+            ("filter=sate%3D%3Dqueued", "filter"),
+            ("filter=state%3D", "filter"),
             ("requests=top:x", "requests"),
             ("request=1", "request"),
             ("requests=1&requests=2", "requests"),
