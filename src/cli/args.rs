@@ -78,6 +78,7 @@ pub enum Command {
     Knobs(super::settings::knobs::KnobsArgs),
     Get(super::settings::get::GetArgs),
     Set(super::settings::set::SetArgs),
+    Try(super::settings::trial::TryArgs),
     Unset(super::settings::set::UnsetArgs),
     Diff(super::settings::diff::DiffArgs),
     Plan(super::simulate::plan::PlanArgs),

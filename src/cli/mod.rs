@@ -108,6 +108,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Knobs(args) => settings::knobs::run(context, args),
         Command::Get(args) => settings::get::run(context, args),
         Command::Set(args) => settings::set::run(context, args),
+        Command::Try(args) => settings::trial::run(context, args),
         Command::Unset(args) => settings::set::unset(context, args),
         Command::Diff(args) => settings::diff::run(context, args),
         Command::Plan(args) => simulate::plan::run(context, args),

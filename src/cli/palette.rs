@@ -32,7 +32,9 @@ fn kind(command: &Command, words: &[String]) -> Kind {
     let says = |word: &str| words.iter().any(|said| said == word);
     let changes = if says("--dry-run") { Kind::Shows } else { Kind::Changes { dry_run: true } };
     match command {
+        Command::Try(_) if says("--follow") => Kind::Shell,
         Command::Set(_)
+        | Command::Try(_)
         | Command::Unset(_)
         | Command::Apply(_)
         | Command::Pause(_)
@@ -149,9 +151,9 @@ impl Palette {
 }
 
 /// Commands that cannot be read without arguments, and can be typed with them.
-const OFFERED: [&str; 14] = [
-    "why", "cancel", "hold", "release", "move", "get", "set", "unset", "plan", "apply", "pause", "resume", "freeze",
-    "thaw",
+const OFFERED: [&str; 15] = [
+    "why", "cancel", "hold", "release", "move", "get", "set", "try", "unset", "plan", "apply", "pause", "resume",
+    "freeze", "thaw",
 ];
 
 /// What the words are, by the CLI's grammar; else what they mean instead (help, an error).
@@ -237,6 +239,8 @@ mod tests {
         assert_eq!(of("journal revert 7"), Ok(Kind::Changes { dry_run: true }));
         assert_eq!(of("journal -n 5"), Ok(Kind::Shows));
         assert_eq!(of("unset --all"), Ok(Kind::Changes { dry_run: true }));
+        assert_eq!(of("try a.b=5 --for 1m --guard state==ready"), Ok(Kind::Changes { dry_run: true }));
+        assert_eq!(of("try a.b=5 --for 1m --follow"), Ok(Kind::Shell));
         assert_eq!(of("serve"), Ok(Kind::Shell));
         assert_eq!(of("top"), Ok(Kind::Shell));
         assert!(matches!(of("lanes --watch"), Err(Meaning::Refused(why)) if why.contains("already")));

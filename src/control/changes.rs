@@ -1,6 +1,9 @@
 //! Changes of settings: what is asked for, what came of it, and the journal's entries.
 
 use super::knobs::TakesEffect;
+use super::predicate::Reading;
+use super::snapshot::Pace;
+use super::{Lane, Op};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -33,6 +36,9 @@ pub struct ChangeRequest {
     /// Undone by the engine itself after so many seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<f64>,
+    /// A condition on the engine's snapshot: the engine undoes the change as soon as it does not hold. With `ttl_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
     /// Whether it comes back when the engine is started again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub persist: bool,
@@ -84,6 +90,10 @@ pub enum EntryKind {
     Revert,
     /// A lease ended.
     Expiry,
+    /// A guard did not hold any more: the engine undid the change of the revision that the entry `reverts`.
+    Breach,
+    /// What a change did, as measured: a line of its own in the file, part of the change's entry when shown.
+    Effect,
     /// The engine was started: live settings that were not persistent are gone.
     Start,
     /// The head of a file: what held when it was begun. Not shown.
@@ -96,6 +106,8 @@ impl EntryKind {
             EntryKind::Change => "change",
             EntryKind::Revert => "revert",
             EntryKind::Expiry => "expiry",
+            EntryKind::Breach => "breach",
+            EntryKind::Effect => "effect",
             EntryKind::Start => "start",
             EntryKind::Head => "head",
         }
@@ -120,12 +132,47 @@ pub struct Entry {
     pub expires_at_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub persist: bool,
+    /// The condition that the engine holds it to, or that broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
+    /// What the guard's fields were when it broke.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<Reading>,
     /// The revision that it undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reverts: Option<u64>,
     /// The live settings that hold after it: at a start and at the head of a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<Override>,
+    /// What it did, once that has been measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<Effect>,
+}
+
+/// How the lanes did before a change and after it. Measured, not foretold: other things may have changed as well.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Effect {
+    /// The change's revision.
+    pub of: u64,
+    /// Seconds before it, and seconds after it, that were measured.
+    pub window_s: f64,
+    /// Other changes in these seconds: what was measured is of all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<u64>,
+    /// Lanes in which something started or was served.
+    pub lanes: Vec<LaneEffect>,
+}
+
+/// A lane before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LaneEffect {
+    pub model: String,
+    pub op: Op,
+    /// Absent for generations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Lane>,
+    pub before: Pace,
+    pub after: Pace,
 }
 
 /// A live setting that holds.
@@ -146,6 +193,9 @@ pub struct Override {
     /// How long it still holds; only in snapshots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_ms: Option<f64>,
+    /// The condition that the engine holds it to: as soon as it does not hold, the setting ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
     /// Whether it comes back when the engine is started again.
     #[serde(default)]
     pub persist: bool,

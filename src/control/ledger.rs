@@ -98,6 +98,7 @@ impl Ledger {
                 reason: request.reason.clone(),
                 expires_at_ms,
                 left_ms: None,
+                guard: request.guard.clone(),
                 persist: request.persist,
                 beneath: beneath.map(Box::new),
             };
@@ -140,6 +141,34 @@ impl Ledger {
         Some(self.overrides.iter().filter_map(left).collect())
     }
 
+    /// The changes that have a guard and still hold, covered by others or not, each with its condition.
+    pub fn guards(&self) -> BTreeMap<u64, String> {
+        let mut guards = BTreeMap::new();
+        for setting in self.overrides.values() {
+            let mut layer = Some(setting);
+            while let Some(setting) = layer {
+                if let Some(guard) = &setting.guard {
+                    guards.insert(setting.revision, guard.clone());
+                }
+                layer = setting.beneath.as_deref();
+            }
+        }
+        guards
+    }
+
+    /// What the live settings are once all that the change of `revision` set is gone; `None` where nothing of it holds.
+    pub fn broken(&self, revision: u64, now_ms: u64) -> Option<Overrides> {
+        let left = |(knob, setting): (&String, &Override)| Some((knob.clone(), without(setting.clone(), revision, now_ms)?));
+        let next: Overrides = self.overrides.iter().filter_map(left).collect();
+        (next != self.overrides).then_some(next)
+    }
+
+    /// Changes in the time from `from_ms` to `to_ms`, other than the one of `revision`.
+    pub fn beside(&self, revision: u64, from_ms: u64, to_ms: u64) -> Vec<u64> {
+        let others = self.tail.iter().filter(|e| e.kind != EntryKind::Start && e.revision != revision);
+        others.filter(|e| (from_ms..=to_ms).contains(&e.at_ms)).map(|e| e.revision).collect()
+    }
+
     /// When the next lease ends, in Unix milliseconds.
     pub fn next_expiry(&self) -> Option<u64> {
         self.overrides.values().filter_map(|o| o.expires_at_ms).min()
@@ -159,13 +188,20 @@ impl Ledger {
             EntryKind::Start | EntryKind::Head => {
                 self.overrides = entry.overrides.iter().map(|o| (o.knob.clone(), o.clone())).collect();
             }
-            EntryKind::Change | EntryKind::Revert | EntryKind::Expiry => {
+            EntryKind::Change | EntryKind::Revert | EntryKind::Expiry | EntryKind::Breach => {
                 for change in &entry.changes {
                     match &change.now {
                         Some(setting) => self.overrides.insert(change.knob.clone(), (**setting).clone()),
                         None => self.overrides.remove(&change.knob),
                     };
                 }
+            }
+            EntryKind::Effect => {
+                let Some(effect) = entry.effect else { return };
+                if let Some(measured) = self.tail.iter_mut().rev().find(|e| e.revision == effect.of) {
+                    measured.effect = Some(effect);
+                }
+                return;
             }
         }
         if entry.kind == EntryKind::Head {
@@ -192,6 +228,16 @@ fn holding(setting: Override, now_ms: u64) -> Option<Override> {
         Override { expires_at_ms: Some(at), beneath, .. } if at <= now_ms => holding(*beneath?, now_ms),
         setting => Some(setting),
     }
+}
+
+/// A pile without what the change of `revision` put on it.
+fn without(setting: Override, revision: u64, now_ms: u64) -> Option<Override> {
+    let Override { beneath, .. } = setting;
+    let beneath = beneath.and_then(|beneath| without(*beneath, revision, now_ms));
+    if setting.revision == revision {
+        return beneath.and_then(|beneath| holding(beneath, now_ms));
+    }
+    Some(Override { beneath: beneath.map(Box::new), ..setting })
 }
 
 /// Who did what when, in words.
@@ -225,7 +271,7 @@ pub fn utc(at_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::changes::KnobChange;
+    use crate::control::changes::{Effect, KnobChange};
     use crate::control::knobs::TakesEffect;
     use proptest::prelude::*;
 
@@ -257,8 +303,11 @@ mod tests {
             changes: ledger.moved(next).into_iter().map(change).collect(),
             expires_at_ms: None,
             persist: false,
+            guard: None,
+            readings: Vec::new(),
             reverts: None,
             overrides: Vec::new(),
+            effect: None,
         }
     }
 
@@ -360,6 +409,41 @@ mod tests {
         }
         let beneath = ledger.overrides()["a"].beneath.as_ref().expect("what was set before");
         assert_eq!((beneath.value.as_str(), &beneath.beneath), ("1", &None));
+    }
+
+    #[test]
+    fn a_guard_takes_back_what_its_own_change_set_and_nothing_else() {
+        let mut ledger = Ledger::default();
+        let guarded = |knob, value| ChangeRequest { guard: Some("state==ready".into()), ..lease(knob, value, 60.0) };
+        make(&mut ledger, &set("a", "1"), 0).unwrap();
+        let mut both = guarded("a", "2");
+        both.set.insert("b".into(), "2".into());
+        make(&mut ledger, &both, 0).unwrap();
+        make(&mut ledger, &lease("a", "3", 10.0), 0).unwrap();
+        assert_eq!(ledger.guards(), BTreeMap::from([(2, "state==ready".to_string())]), "one guard, although covered");
+        assert_eq!(ledger.broken(3, 0).unwrap()["a"].value, "2");
+        assert_eq!(ledger.broken(9, 0), None);
+        let next = ledger.broken(2, 500).expect("it holds");
+        let line = Entry { reverts: Some(2), ..entry(&ledger, EntryKind::Breach, &next, 500) };
+        ledger.commit(line);
+        assert_eq!((value(&ledger, "a"), value(&ledger, "b")), (Some("3"), None));
+        assert!(ledger.guards().is_empty());
+        assert!(expire(&mut ledger, 10_000));
+        assert_eq!(value(&ledger, "a"), Some("1"), "what the guarded lease hid");
+    }
+
+    #[test]
+    fn an_effect_becomes_part_of_its_change() {
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &set("a", "1"), 10_000).unwrap();
+        make(&mut ledger, &set("b", "1"), 12_000).unwrap();
+        let effect = Effect { of: 1, window_s: 2.0, beside: ledger.beside(1, 8_000, 12_000), lanes: Vec::new() };
+        let line = Entry { effect: Some(effect.clone()), ..entry(&ledger, EntryKind::Effect, &Overrides::new(), 12_000) };
+        let (before, revision) = (ledger.overrides().clone(), ledger.revision());
+        ledger.commit(Entry { revision, ..line });
+        assert_eq!((ledger.overrides(), ledger.revision()), (&before, revision), "it changes nothing");
+        let shown: Vec<_> = ledger.tail(9).map(|e| (e.revision, e.effect.clone())).collect();
+        assert_eq!(shown, [(1, Some(Effect { beside: vec![2], ..effect })), (2, None)]);
     }
 
     #[test]

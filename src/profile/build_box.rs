@@ -2,7 +2,7 @@
 
 use super::origin::Row;
 use super::reader::Reader;
-use super::types::{AudioLimits, BoxProfile, Console, Limits, Listen, ModelProfile};
+use super::types::{AudioLimits, BoxProfile, Console, Limits, Listen, ModelProfile, Retention};
 use super::value;
 
 /// Builds the profile around its models. Faults are in the reader.
@@ -28,6 +28,11 @@ pub(super) fn build(
         limits: limits(reader),
         draining: reader.boolean("admission.draining").unwrap_or(false),
         read_only: reader.boolean("control.read_only").unwrap_or(false),
+        effect_window_s: reader.time("control.effect_window_s").unwrap_or(60.0),
+        retention: Retention {
+            requests: reader.size("retention.requests"),
+            arrivals: reader.size("retention.arrivals"),
+        },
         log_level: reader.word("log.level").map(str::to_string),
         console: Console {
             interval_ms: reader.time("console.interval_ms").unwrap_or(250.0) as u64,
@@ -58,6 +63,7 @@ fn limits(reader: &mut Reader<'_>) -> Limits {
         default_deadline_s: reader.time("limits.default_deadline_s"),
         stall_s: reader.time("limits.stall_s").unwrap_or(0.0),
         drain_s: reader.time("limits.drain_s").unwrap_or(0.0),
+        progress_s: reader.time("limits.progress_s").unwrap_or(30.0),
     }
 }
 

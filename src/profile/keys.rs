@@ -566,8 +566,9 @@ pub const BOX: &[Key] = &[
         "limits.stall_s",
         Kind::Seconds { min: 0.1, max: 86_400.0 },
         Some("30"),
-        "A stream whose reader takes nothing for this long is cancelled.",
-    ),
+        "A stream whose reader takes nothing for this long is cancelled. A change holds for new connections.",
+    )
+    .live(),
     key(
         "limits.drain_s",
         Kind::Seconds { min: 0.0, max: 86_400.0 },
@@ -580,6 +581,35 @@ pub const BOX: &[Key] = &[
         Kind::Bool,
         Some("false"),
         "Admits no new work: it is answered 503, and so is what waits; what runs ends.",
+    )
+    .live(),
+    key(
+        "limits.progress_s",
+        Kind::Seconds { min: 1.0, max: 86_400.0 },
+        Some("30"),
+        "A lane that has work, is not held and has the engine to itself, and yet starts nothing for this long, is stuck: the \
+         engine is degraded and /progressz says why.",
+    )
+    .live(),
+    key(
+        "control.effect_window_s",
+        Kind::Seconds { min: 0.1, max: 3_600.0 },
+        Some("60"),
+        "Time before and after a change of settings over which its effect is measured, for the journal.",
+    )
+    .live(),
+    key(
+        "retention.requests",
+        count(0, 1_024),
+        Some("64"),
+        "Requests that have ended and are still shown.",
+    )
+    .live(),
+    key(
+        "retention.arrivals",
+        count(0, 1_000_000),
+        Some("65536"),
+        "Arrivals, and as many batches, that are remembered for replays, plans and what changes did.",
     )
     .live(),
     key("control.read_only", Kind::Bool, Some("false"), "Refuses every change of settings while the engine runs."),

@@ -52,7 +52,7 @@ pub use speculation::{ProposerKind, SpeculationSettings};
 pub use spread::Spread;
 pub use types::{
     AudioLimits, BoxProfile, Console, DType, DeviceChoice, DraftHead, Family, FileRole, GenerationSettings, Limits,
-    Listen, ModelFile, ModelProfile, Source,
+    Listen, ModelFile, ModelProfile, Retention, Source,
 };
 pub use value::seconds;
 pub use workload::{ArrivalPattern, ClientClass, LaneService, SchedulerSettings, Workload};

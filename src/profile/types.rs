@@ -230,6 +230,17 @@ pub struct Limits {
     pub stall_s: f64,
     /// How long a drain waits for running work.
     pub drain_s: f64,
+    /// A lane that could admit what waits in it and admits nothing for this long is stuck.
+    pub progress_s: f64,
+}
+
+/// How much of the past an engine remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Ended requests that snapshots show.
+    pub requests: usize,
+    /// Arrivals, and as many batches, for replay and for what changes did.
+    pub arrivals: usize,
 }
 
 /// Console defaults.
@@ -263,6 +274,9 @@ pub struct BoxProfile {
     pub draining: bool,
     /// Whether changes of settings are refused.
     pub read_only: bool,
+    /// Seconds before and after a change over which its effect is measured.
+    pub effect_window_s: f64,
+    pub retention: Retention,
     /// What is logged; absent = as the process was told at its start.
     pub log_level: Option<String>,
     pub console: Console,

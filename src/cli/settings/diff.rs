@@ -50,6 +50,7 @@ pub fn run(context: &Context, _: &DiffArgs) -> CliResult {
             Column::left("BY"),
             Column::right("REVISION"),
             Column::left("REASON"),
+            Column::left("GUARD"),
             Column::left("FROM").wide(),
         ]);
         for Difference { live, without, from } in &differences {
@@ -66,6 +67,7 @@ pub fn run(context: &Context, _: &DiffArgs) -> CliResult {
                 Cell::new(&live.actor),
                 live.revision.into(),
                 Cell::new(live.reason.as_deref().unwrap_or("")),
+                Cell::new(live.guard.as_deref().unwrap_or("")),
                 Cell::new(from.as_deref().unwrap_or("")),
             ]);
         }

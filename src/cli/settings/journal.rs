@@ -2,17 +2,21 @@
 
 use super::super::context::Context;
 use super::super::error::CliResult;
+use super::super::print::text::millis;
 use super::super::print::{Cell, Column, Table, TableStyle, Tone};
 use super::change;
 use super::set::TakeBackArgs;
 use crate::control::ChangeRequest;
-use crate::control::Journal;
-use crate::control::changes::Entry;
+use crate::control::{Journal, Lane};
+use crate::control::changes::{Effect, Entry, EntryKind, LaneEffect};
 use crate::control::ledger::utc;
 use clap::{Args, Subcommand};
 use std::io::{self, Write};
 
 /// Show who changed which settings when, and why; or undo one of the changes.
+///
+/// `-o wide` and the data formats also tell what each change did: how the lanes waited and what they served in the time
+/// before it and after it (control.effect_window_s, a minute unless set). That is known when the time after it is over.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct JournalArgs {
@@ -56,9 +60,10 @@ fn write(journal: &Journal, out: &mut dyn Write, style: TableStyle) -> io::Resul
         Column::left("TO"),
         Column::left("ENDS"),
         Column::left("REASON"),
+        Column::left("EFFECT").wide(),
     ]);
     for entry in &journal.entries {
-        rows(entry, &mut table);
+        rows(entry, style.wide, &mut table);
     }
     table.write(out, style)?;
     match &journal.file {
@@ -67,12 +72,13 @@ fn write(journal: &Journal, out: &mut dyn Write, style: TableStyle) -> io::Resul
     }
 }
 
-/// A row per knob; what concerns the whole entry stands in the first.
-fn rows(entry: &Entry, table: &mut Table) {
+/// A row per knob, and per lane of the effect where that is shown; what concerns the whole entry stands in the first.
+fn rows(entry: &Entry, wide: bool, table: &mut Table) {
     let first = [
         Cell::from(entry.revision).tone(Tone::Strong),
         Cell::new(utc(entry.at_ms)),
         Cell::new(match entry.reverts {
+            Some(revision) if entry.kind == EntryKind::Breach => format!("breach of {revision}"),
             Some(revision) => format!("revert of {revision}"),
             None => entry.kind.name().to_string(),
         }),
@@ -83,21 +89,50 @@ fn rows(entry: &Entry, table: &mut Table) {
         (None, true) => "never".to_string(),
         (None, false) => String::new(),
     };
-    let last = [Cell::new(ends), Cell::new(entry.reason.as_deref().unwrap_or(""))];
-    let (mut first, mut last) = (Some(first), Some(last));
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_string());
-    let mut row = |knob: String, from: String, to: String| {
-        let [a, b, c, d] = first.take().unwrap_or_else(|| std::array::from_fn(|_| Cell::new("")));
-        let [g, h] = last.take().unwrap_or_else(|| std::array::from_fn(|_| Cell::new("")));
-        table.row([a, b, c, d, Cell::new(knob), Cell::new(from), Cell::new(to), g, h]);
+    let reason = match (&entry.reason, &entry.guard) {
+        (Some(reason), Some(guard)) => format!("{reason} (guard: {guard})"),
+        (None, Some(guard)) => format!("(guard: {guard})"),
+        (reason, None) => reason.clone().unwrap_or_default(),
     };
-    for change in &entry.changes {
-        row(change.knob.clone(), value(&change.from), value(&change.to));
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_string());
+    let changed = entry.changes.iter().map(|c| [c.knob.clone(), value(&c.from), value(&c.to)]);
+    let held = entry.overrides.iter().map(|held| [held.knob.clone(), String::new(), held.value.clone()]);
+    let mut knobs: Vec<[String; 3]> = changed.chain(held).collect();
+    let effects = entry.effect.as_ref().filter(|_| wide).map_or_else(Vec::new, effects);
+    knobs.resize_with(knobs.len().max(effects.len()).max(1), || std::array::from_fn(|_| String::new()));
+    let (mut first, mut last, mut effects) = (Some(first), Some([ends, reason]), effects.into_iter());
+    for [knob, from, to] in knobs {
+        let [revision, at, what, by] = first.take().unwrap_or_else(|| std::array::from_fn(|_| Cell::new("")));
+        let [ends, reason] = last.take().unwrap_or_default();
+        let effect = effects.next().unwrap_or_default();
+        let rest = [knob, from, to, ends, reason, effect].map(Cell::new);
+        table.row([revision, at, what, by].into_iter().chain(rest).collect::<Vec<_>>());
     }
-    for held in &entry.overrides {
-        row(held.knob.clone(), String::new(), held.value.clone());
+}
+
+/// What a change did, a line per lane.
+fn effects(effect: &Effect) -> Vec<String> {
+    let beside = match effect.beside.as_slice() {
+        [] => String::new(),
+        others => format!(" (with {})", others.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    if effect.lanes.is_empty() {
+        return vec![format!("nothing was asked for in {} s{beside}", effect.window_s)];
     }
-    if entry.changes.is_empty() && entry.overrides.is_empty() {
-        row(String::new(), String::new(), String::new());
-    }
+    let ms = |value: Option<f64>| value.map_or("–".to_string(), millis);
+    let line = |lane: &LaneEffect| {
+        let (before, after) = (&lane.before, &lane.after);
+        format!(
+            "{}/{}: wait p50 {} to {}, p95 {} to {}, {:.2} to {:.2}/s{beside}",
+            lane.model,
+            lane.lane.map_or(lane.op.name(), Lane::name),
+            ms(before.wait_p50_ms),
+            ms(after.wait_p50_ms),
+            ms(before.wait_p95_ms),
+            ms(after.wait_p95_ms),
+            before.served_per_s,
+            after.served_per_s,
+        )
+    };
+    effect.lanes.iter().map(line).collect()
 }

@@ -9,6 +9,7 @@ pub mod hands;
 pub mod journal;
 pub mod knobs;
 pub mod set;
+pub mod trial;
 
 use super::context::Context;
 use super::error::{CliError, CliResult};
@@ -86,7 +87,9 @@ pub fn tell(context: &Context, request: &ChangeRequest, answer: &ChangeAnswer) -
         context.out.note("a dry run: nothing was changed");
     } else if answer.applied {
         let restart = answer.changes.iter().filter(|c| c.takes == TakesEffect::Restart).count() as u64;
-        let lease = request.ttl_s.map(|s| format!(", undone by the engine in {s} s")).unwrap_or_default();
+        let guard = request.guard.as_ref().map(|guard| format!(", or as soon as this does not hold: {guard}"));
+        let guard = guard.unwrap_or_default();
+        let lease = request.ttl_s.map(|s| format!(", undone by the engine in {s} s{guard}")).unwrap_or_default();
         context.out.note(&format!("revision {}{lease}", answer.revision));
         if restart > 0 {
             let what = counted(restart, "setting takes", "settings take");

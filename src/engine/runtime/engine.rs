@@ -10,7 +10,7 @@ use super::job::{
 };
 use super::receipts::Receipts;
 use super::recorder::Recording;
-use super::settings::{Leases, Settings};
+use super::settings::{Leases, Settings, guard_is_sound};
 use super::shared::Shared;
 use super::snapshot::Snapshots;
 use super::ticket::{RequestId, Ticket};
@@ -74,6 +74,7 @@ impl Core {
     fn adopt(&self, profile: &BoxProfile) {
         self.shared.set_limits(profile.limits);
         self.shared.close(profile.draining);
+        self.shared.retain(profile.retention);
         if let Some(operated) = self.operated.get() {
             (operated.log)(profile.log_level.as_deref());
         }
@@ -90,6 +91,20 @@ impl Core {
                 Worker::Generation(worker) => worker.wake(),
             }
         }
+    }
+
+    /// Does with the settings what is due: leases, guards, effects. Gives the time until the next.
+    fn keep(&self, settings: &Settings) -> Option<Duration> {
+        let adopt = |profile: &BoxProfile| self.adopt(profile);
+        let revision = settings.published().revision;
+        let lease = settings.expire(&adopt);
+        let guard = settings.guard(&|| self.snapshots.get(self), &adopt);
+        let Shared { recorder, registry, clock, .. } = &*self.shared;
+        let effect = settings.measure(recorder, registry, clock.now());
+        if settings.published().revision != revision {
+            self.snapshots.outdate();
+        }
+        [lease, guard, effect].into_iter().flatten().min()
     }
 
     pub fn settings(&self) -> Option<&Settings> {
@@ -179,6 +194,7 @@ impl Engine {
             operated: OnceLock::new(),
         };
         core.shared.close(core.profile.draining);
+        core.shared.retain(core.profile.retention);
         Ok(Engine { core: Arc::new(core) })
     }
 
@@ -270,7 +286,7 @@ impl Engine {
         let leases = Leases::start(move || {
             let core = core.upgrade()?;
             // Not there yet when the thread is quick; then there is no lease yet either.
-            Some(core.settings().and_then(|settings| settings.expire(&|profile| core.adopt(profile))))
+            Some(core.settings().and_then(|settings| core.keep(settings)))
         })?;
         if self.core.operated.set(Operated { settings, log, leases }).is_err() {
             return Err(Fault::new(ErrorKind::Internal, "the engine is operated already"));
@@ -289,7 +305,11 @@ impl Engine {
 
     /// Changes live settings for `actor`: all that is asked for or nothing. Waits for the disk.
     pub fn change(&self, request: &ChangeRequest, actor: &str) -> Result<ChangeAnswer, Fault> {
-        let answer = self.settings()?.change(request, actor, &|profile| self.core.adopt(profile))?;
+        let settings = self.settings()?;
+        if let Some(guard) = &request.guard {
+            guard_is_sound(guard, &self.snapshot())?;
+        }
+        let answer = settings.change(request, actor, &|profile| self.core.adopt(profile))?;
         self.core.snapshots.outdate();
         if let Some(operated) = self.core.operated.get() {
             operated.leases.wake();

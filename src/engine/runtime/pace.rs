@@ -38,32 +38,33 @@ impl PaceWindow {
 
     pub fn view(&self, now: Micros) -> Pace {
         let from = (now - WINDOW).max(self.forgot);
-        let waits = sorted(self.starts.iter().filter(|(at, _)| *at >= from).map(|(_, waited)| *waited));
-        let ends: Vec<_> = self.ends.iter().filter(|(at, ..)| *at >= from).collect();
-        let totals = sorted(ends.iter().map(|(_, total, _)| *total));
-        let seconds = (now - from).as_secs();
-        let rate = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
-        Pace {
-            p50_ms: rank(&totals, 0.5),
-            p95_ms: rank(&totals, 0.95),
-            max_ms: rank(&totals, 1.0),
-            wait_p50_ms: rank(&waits, 0.5),
-            wait_p95_ms: rank(&waits, 0.95),
-            served_per_s: rate(ends.len() as u64),
-            cost_per_s: rate(ends.iter().map(|(_, _, cost)| *cost).fold(0, u64::saturating_add)),
-            window_s: seconds,
-        }
+        let waits = self.starts.iter().filter(|(at, _)| *at >= from).map(|(_, waited)| *waited).collect();
+        let ends = self.ends.iter().filter(|(at, ..)| *at >= from).map(|(_, total, cost)| (*total, *cost));
+        of(waits, &ends.collect::<Vec<_>>(), (now - from).as_secs())
     }
 }
 
-pub(super) fn sorted(times: impl Iterator<Item = Micros>) -> Vec<Micros> {
-    let mut all: Vec<Micros> = times.collect();
-    all.sort_unstable();
-    all
+/// The pace of `seconds` in which requests started after these waits, and others were served: how long each took, and
+/// what it cost.
+pub(super) fn of(mut waits: Vec<Micros>, ends: &[(Micros, u64)], seconds: f64) -> Pace {
+    waits.sort_unstable();
+    let mut totals: Vec<Micros> = ends.iter().map(|(total, _)| *total).collect();
+    totals.sort_unstable();
+    let rate = |n: u64| if seconds > 0.0 { n as f64 / seconds } else { 0.0 };
+    Pace {
+        p50_ms: rank(&totals, 0.5),
+        p95_ms: rank(&totals, 0.95),
+        max_ms: rank(&totals, 1.0),
+        wait_p50_ms: rank(&waits, 0.5),
+        wait_p95_ms: rank(&waits, 0.95),
+        served_per_s: rate(ends.len() as u64),
+        cost_per_s: rate(ends.iter().map(|(_, cost)| *cost).fold(0, u64::saturating_add)),
+        window_s: seconds,
+    }
 }
 
 /// Nearest rank: at least that share took no longer.
-pub(super) fn rank(sorted: &[Micros], share: f64) -> Option<f64> {
+fn rank(sorted: &[Micros], share: f64) -> Option<f64> {
     sorted.get(((share * sorted.len() as f64).ceil() as usize).saturating_sub(1)).map(|time| time.as_ms())
 }
 

@@ -4,15 +4,16 @@
 //! is bounded: the oldest are forgotten, and how many were is told.
 
 use super::clock::lock;
+use super::pace;
 use super::registry::{NewRequest, Record};
 use crate::control::arrivals::{Arrival, BatchRun};
-use crate::control::snapshot::Outcome;
+use crate::control::snapshot::{Outcome, Pace};
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::Micros;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-/// Requests that are remembered: some megabytes, and hours of a busy engine.
+/// Requests that are remembered until a profile says otherwise: some megabytes, and hours of a busy engine.
 const REQUESTS: usize = 65_536;
 
 /// Batches that are remembered.
@@ -57,10 +58,20 @@ impl<T> Ring<T> {
     }
 
     fn push(&mut self, ended: Micros, entry: T) {
-        if self.entries.len() >= self.most {
-            self.forgot_until = self.entries.pop_front().map(|(ended, _)| ended).max(self.forgot_until);
-        }
         self.entries.push_back((ended, entry));
+        self.forget();
+    }
+
+    fn remember(&mut self, most: usize) {
+        self.most = most;
+        self.forget();
+        self.entries.shrink_to(most);
+    }
+
+    fn forget(&mut self) {
+        let over = self.entries.len().saturating_sub(self.most);
+        let forgot = self.entries.drain(..over).next_back();
+        self.forgot_until = forgot.map(|(ended, _)| ended).max(self.forgot_until);
     }
 
     /// Whether everything that ended since `from` is still here.
@@ -81,6 +92,12 @@ pub struct Recording {
     /// Nothing of the span was forgotten.
     pub complete: bool,
 }
+
+/// A lane of an operation of a model.
+pub type LaneKey = (Arc<str>, Op, Lane);
+
+/// How a lane did in a span.
+pub type LanePace = (LaneKey, Pace);
 
 /// The recorder of an engine.
 #[derive(Debug)]
@@ -113,6 +130,38 @@ impl Recorder {
     /// A batch has run.
     pub fn ran(&self, batch: Ran, now: Micros) {
         lock(&self.batches).push(now, batch);
+    }
+
+    /// Keeps so many requests, and so many batches, from now on.
+    pub fn remember(&self, most: usize) {
+        lock(&self.requests).remember(most);
+        lock(&self.batches).remember(most);
+    }
+
+    /// How the lanes did from `from` to `to`: those in which something started or was served, `live` requests included.
+    /// Where the memory does not reach back so far, the span begins later.
+    pub fn paces(&self, from: Micros, to: Micros, live: &[Record]) -> Vec<LanePace> {
+        let requests = lock(&self.requests);
+        let from = requests.forgot_until.map_or(from, |until| until.max(from)).min(to);
+        let mut lanes: BTreeMap<LaneKey, (Vec<Micros>, Vec<(Micros, u64)>)> = BTreeMap::new();
+        let within = |at: Micros| from <= at && at < to;
+        for (ended, request) in requests.since(from) {
+            let key = || (request.model.clone(), request.op, request.lane);
+            if let Some(started) = request.started.filter(|at| within(*at)) {
+                lanes.entry(key()).or_default().0.push(started - request.submitted);
+            }
+            if within(ended) && request.outcome == Outcome::Served {
+                lanes.entry(key()).or_default().1.push((ended - request.submitted, request.cost));
+            }
+        }
+        for request in live {
+            if let Some(started) = request.started.filter(|at| within(*at)) {
+                let key = (request.model.clone(), request.op, request.lane);
+                lanes.entry(key).or_default().0.push(started - request.submitted);
+            }
+        }
+        let seconds = (to - from).as_secs();
+        lanes.into_iter().map(|(key, (waits, ends))| (key, pace::of(waits, &ends, seconds))).collect()
     }
 
     /// What arrived since `from`, the requests in `live` included, of one model or of all.
@@ -200,6 +249,26 @@ mod tests {
         assert!(all.complete);
         let b = recorder.since(s(0), s(30), Some("b"), &[]);
         assert_eq!((b.arrivals.len(), b.batches.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_pace_of_a_span_counts_what_started_and_what_was_served_in_it() {
+        let recorder = Recorder::default();
+        let s = Micros::from_secs;
+        // Started before the span, served in it; started in it, ended after it; both in it, and one that failed.
+        recorder.ended(&request("a", 10), s(1), Some(s(5)), Outcome::Served, s(12));
+        recorder.ended(&request("a", 20), s(11), Some(s(14)), Outcome::Served, s(15));
+        recorder.ended(&request("a", 70), s(12), Some(s(17)), Outcome::Failed, s(18));
+        recorder.ended(&request("a", 40), s(16), Some(s(17)), Outcome::Served, s(25));
+        let paces = recorder.paces(s(10), s(20), &[]);
+        let [((model, op, lane), pace)] = paces.as_slice() else { panic!("one lane: {paces:?}") };
+        assert_eq!((&**model, *op, *lane), ("a", Op::Embed, Lane::Clips));
+        assert_eq!((pace.wait_p50_ms, pace.wait_p95_ms), (Some(3_000.0), Some(5_000.0)));
+        assert_eq!((pace.p50_ms, pace.max_ms), (Some(4_000.0), Some(11_000.0)));
+        assert_eq!((pace.served_per_s, pace.cost_per_s, pace.window_s), (0.2, 3.0, 10.0));
+        assert_eq!(recorder.paces(s(30), s(40), &[]), []);
+        recorder.remember(2);
+        assert_eq!(recorder.paces(s(10), s(20), &[])[0].1.window_s, 5.0, "what is forgotten is not counted as quiet");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
-/// Ended requests that are remembered.
+/// Ended requests that are remembered until a profile says otherwise.
 const REMEMBERED: usize = 64;
 
 /// What is known of a request. Never its text or audio.
@@ -46,11 +46,13 @@ pub struct NewRequest {
     pub cost: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     next: u64,
     live: BTreeMap<RequestId, Record>,
     ended: VecDeque<Record>,
+    /// How many ended ones are kept.
+    most: usize,
 }
 
 /// The requests of one engine.
@@ -63,7 +65,8 @@ pub struct Registry {
 
 impl Default for Registry {
     fn default() -> Self {
-        Registry { inner: Mutex::default(), live: watch::Sender::new(0) }
+        let inner = Inner { next: 0, live: BTreeMap::new(), ended: VecDeque::new(), most: REMEMBERED };
+        Registry { inner: Mutex::new(inner), live: watch::Sender::new(0) }
     }
 }
 
@@ -94,6 +97,14 @@ impl Registry {
         let live = inner.live.len();
         self.live.send_replace(live);
         (id, cancel, hold)
+    }
+
+    /// Keeps so many ended requests from now on.
+    pub fn remember(&self, most: usize) {
+        let mut inner = lock(&self.inner);
+        inner.most = most;
+        let over = inner.ended.len().saturating_sub(most);
+        inner.ended.drain(..over);
     }
 
     /// Notes that it runs since `now`.
@@ -130,10 +141,9 @@ impl Registry {
             record.done_ratio = Some(1.0);
         }
         record.cancel.end();
-        if inner.ended.len() == REMEMBERED {
-            inner.ended.pop_front();
-        }
         inner.ended.push_back(record);
+        let over = inner.ended.len().saturating_sub(inner.most);
+        inner.ended.drain(..over);
         let live = inner.live.len();
         self.live.send_replace(live);
     }

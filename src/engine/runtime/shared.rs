@@ -8,7 +8,7 @@ use super::recorder::Recorder;
 use super::registry::Registry;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::scheduler::Micros;
-use crate::profile::Limits;
+use crate::profile::{Limits, Retention};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,12 @@ impl Shared {
 
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// How much of the past is remembered from now on.
+    pub fn retain(&self, retention: Retention) {
+        self.registry.remember(retention.requests);
+        self.recorder.remember(retention.arrivals);
     }
 
     /// Refuses new work, or takes it again. A process that ends goes on draining.

@@ -150,8 +150,7 @@ impl Server {
         let Server { app, router, draining, tcp, socket, address } = self;
         tracing::info!(http = %address, control = %socket.path().display(), "listening");
         let (closing, close) = watch::channel(false);
-        let stall = Duration::try_from_secs_f64(app.limits.stall_s).unwrap_or(Duration::MAX);
-        let shared = Shared { router, close, stall, open: Arc::new(()) };
+        let shared = Shared { router, close, engine: app.engine.clone(), open: Arc::new(()) };
         let open = Arc::downgrade(&shared.open);
         let doors = async move {
             tokio::join!(accept_tcp(&tcp, &shared), accept_socket(&socket, &shared));
@@ -192,7 +191,8 @@ struct Shared {
     /// True once connections are to end.
     close: watch::Receiver<bool>,
     /// How long a peer may take nothing.
-    stall: Duration,
+    /// Whose limits hold for each new connection.
+    engine: Engine,
     /// Counts the open connections.
     open: Arc<()>,
 }
@@ -236,7 +236,9 @@ async fn connection<S>(stream: S, door: Door, shared: Shared, place: tokio::sync
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Shared { router, mut close, stall, open } = shared;
+    let Shared { router, mut close, engine, open } = shared;
+    let stall = Duration::try_from_secs_f64(engine.limits().stall_s).unwrap_or(Duration::MAX);
+    drop(engine);
     let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(door);

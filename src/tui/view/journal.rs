@@ -69,7 +69,8 @@ fn cell(seen: &Seen, entry: &Entry, id: Id, ascii: bool) -> (String, Label) {
             let label = match entry.kind {
                 EntryKind::Change => Label::Text,
                 EntryKind::Revert | EntryKind::Expiry => Label::Busy,
-                EntryKind::Start | EntryKind::Head => Label::Dim,
+                EntryKind::Breach => Label::Warn,
+                EntryKind::Start | EntryKind::Head | EntryKind::Effect => Label::Dim,
             };
             (entry.kind.name().to_string(), label)
         }

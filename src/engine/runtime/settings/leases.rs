@@ -1,4 +1,5 @@
-//! The thread that ends leases: asleep until the next one is due, woken by every change.
+//! The thread that ends leases, judges guards and measures effects: asleep until the next of these is due, woken by every
+//! change.
 
 use crate::control::{ErrorKind, Fault};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -11,7 +12,7 @@ pub(in crate::engine::runtime) struct Leases {
 }
 
 impl Leases {
-    /// `end` ends what is due and says how long it is until the next one; `None` = the engine is gone.
+    /// `end` does what is due and says how long it is until the next; `None` = the engine is gone.
     pub fn start(end: impl FnMut() -> Option<Option<Duration>> + Send + 'static) -> Result<Leases, Fault> {
         // One place: somebody who finds it taken knows that the thread is about to look.
         let (wake, woken) = sync_channel(1);

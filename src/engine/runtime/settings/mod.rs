@@ -6,15 +6,22 @@
 //! then it is answered. Handing over cannot fail, so nothing is ever half applied. A journal that cannot be written
 //! refuses further changes and leaves the engine serving.
 //!
-//! Threads: doors call in from blocking threads (a change waits for the disk); one thread of its own ends leases, asleep
-//! until the next one is due. Readers (snapshots) take what was published last and wait for nobody.
+//! A lease may have a guard, which [`guards`] holds against the engine's own snapshot four times a second: the engine
+//! undoes the change as soon as it does not hold. What a change did is measured ([`effects`]) when the time after it is over, and written
+//! down as a line of its own.
+//!
+//! Threads: doors call in from blocking threads (a change waits for the disk); one thread of its own ends leases, judges
+//! guards and measures effects, asleep until the next of these is due. Readers (snapshots) take what was published last and wait for nobody.
 
+mod effects;
 mod envelope;
+mod guards;
 mod journal;
 mod leases;
 mod store;
 #[cfg(test)]
 mod tests;
 
+pub(super) use guards::sound as guard_is_sound;
 pub(super) use leases::Leases;
 pub use store::Settings;

@@ -3,17 +3,18 @@
 use super::envelope::narrowed;
 use super::journal::{Journal, LIMIT, Opened};
 use crate::control::changes::{
-    ChangeAnswer, ChangeRequest, Entry, EntryKind, JOURNAL_SCHEMA, Journal as Shown, KnobChange, Override, SCHEMA,
+    ChangeAnswer, ChangeRequest, Effect, Entry, EntryKind, JOURNAL_SCHEMA, Journal as Shown, KnobChange, Override, SCHEMA,
 };
 use crate::control::knobs::{self, Knob, Knobs, Layer, TakesEffect};
 use crate::control::ledger::{Ledger, Moved, Overrides, utc};
+use crate::control::predicate::Reading;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::runtime::batch;
 use crate::engine::runtime::clock::{Clock, lock, unix_ms};
 use crate::profile::keys::{Key, Takes};
 use crate::profile::{BoxBase, BoxProfile, Live, ProfileErrors, Resolved, Row, figure, knob};
 use arc_swap::ArcSwap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,6 +25,8 @@ const TAIL: usize = 10;
 const TTL_S: std::ops::RangeInclusive<f64> = 0.1..=2_592_000.0;
 /// Longest reason, in characters.
 const REASON: usize = 500;
+/// Changes that wait for their effect to be measured.
+const UNMEASURED: usize = 64;
 /// Who the engine is, in the journal.
 const ENGINE: &str = "engine";
 
@@ -33,6 +36,8 @@ pub(in crate::engine::runtime) struct Published {
     pub revision: u64,
     pub overrides: Vec<Override>,
     pub tail: Vec<Entry>,
+    /// Conditions that changes are held to, by revision.
+    pub guards: BTreeMap<u64, String>,
 }
 
 /// The live settings of one engine.
@@ -58,6 +63,18 @@ struct State {
     resolved: Resolved<BoxProfile>,
     /// The settings of knobs that take a restart, as they were at the start.
     started: Overrides,
+    /// Changes whose effect is still to be measured, oldest first: revision, and Unix milliseconds. At most
+    /// [`UNMEASURED`]; in a burst of changes the oldest are not measured.
+    unmeasured: VecDeque<(u64, u64)>,
+}
+
+/// A change whose effect can be told.
+#[derive(Debug)]
+pub(super) struct Measurable {
+    pub revision: u64,
+    pub age_ms: u64,
+    pub window_ms: u64,
+    pub beside: Vec<u64>,
 }
 
 /// What is handed to the owners of the values.
@@ -96,7 +113,7 @@ impl Settings {
         let boot = resolved.value.clone();
         let started = overrides.iter().filter(|(knob, _)| restarts(&base, knob));
         let started = started.map(|(knob, o)| (knob.clone(), o.clone())).collect();
-        let mut state = State { ledger, journal, resolved, started };
+        let mut state = State { ledger, journal, resolved, started, unmeasured: VecDeque::new() };
         let (epoch_ms, clock) = (unix_ms(), Clock::start());
         let start = Entry {
             overrides: overrides.into_values().collect(),
@@ -170,6 +187,7 @@ impl Settings {
             reason: request.reason.clone(),
             changes: changes.clone(),
             expires_at_ms: next.values().filter(|o| o.at_ms == now_ms).find_map(|o| o.expires_at_ms),
+            guard: request.guard.clone(),
             persist: request.persist,
             reverts: request.revert,
             ..blank(kind, state.ledger.revision() + 1, now_ms, actor)
@@ -183,47 +201,100 @@ impl Settings {
         let mut state = lock(&self.state);
         let now_ms = self.now_ms();
         if let Some(next) = state.ledger.expired(now_ms) {
-            match self.checked(&state, &next) {
-                Ok((resolved, changes)) => {
-                    let entry = Entry {
-                        reason: Some("the lease has ended".to_string()),
-                        changes,
-                        ..blank(EntryKind::Expiry, state.ledger.revision() + 1, now_ms, ENGINE)
-                    };
-                    if let Err(fault) = self.commit(&mut state, entry.clone(), resolved.clone(), apply) {
-                        // A lease is not a restart's business: it ends although nobody can write that down.
-                        tracing::error!(%fault, "a lease has ended and the journal does not say so");
-                        self.take(&mut state, entry, resolved, apply);
-                    }
-                }
-                Err(fault) => {
-                    // What a lease hid was sound with the settings of its time, and is not with those of today.
-                    tracing::error!(%fault, "a lease has ended and what it hid does not fit any more: it is let go");
-                    self.let_go(&mut state, &next, now_ms, apply);
-                }
-            }
+            let entry = Entry {
+                reason: Some("the lease has ended".to_string()),
+                ..blank(EntryKind::Expiry, state.ledger.revision() + 1, now_ms, ENGINE)
+            };
+            self.end(&mut state, &next, entry, apply);
         }
         state.ledger.next_expiry().map(|at| Duration::from_millis(at.saturating_sub(self.now_ms()).max(1)))
     }
 
+    /// Undoes the change of `revision`, whose guard does not hold any more.
+    pub(in crate::engine::runtime) fn breach(&self, revision: u64, readings: Vec<Reading>, apply: Apply<'_>) {
+        let mut state = lock(&self.state);
+        let now_ms = self.now_ms();
+        let (guards, next) = (state.ledger.guards(), state.ledger.broken(revision, now_ms));
+        // Somebody else may have undone it a moment ago.
+        let (Some(guard), Some(next)) = (guards.get(&revision), next) else { return };
+        let seen: Vec<String> = readings.iter().map(Reading::to_string).collect();
+        let entry = Entry {
+            reason: Some(format!("the guard broke: {}", seen.join(", "))),
+            guard: Some(guard.clone()),
+            readings,
+            reverts: Some(revision),
+            ..blank(EntryKind::Breach, state.ledger.revision() + 1, now_ms, ENGINE)
+        };
+        tracing::warn!(revision, guard, readings = seen.join(", "), "a guard broke: its change is undone");
+        self.end(&mut state, &next, entry, apply);
+    }
+
+    /// Ends settings that the engine itself ends: `next` is what is left, `entry` says why.
+    fn end(&self, state: &mut State, next: &Overrides, entry: Entry, apply: Apply<'_>) {
+        match self.checked(state, next) {
+            Ok((resolved, changes)) => {
+                let entry = Entry { changes, ..entry };
+                if let Err(fault) = self.commit(state, entry.clone(), resolved.clone(), apply) {
+                    // A lease is not a restart's business: it ends although nobody can write that down.
+                    tracing::error!(%fault, "a lease has ended and the journal does not say so");
+                    self.take(state, entry, resolved, apply);
+                }
+            }
+            Err(fault) => {
+                // What a lease hid was sound with the settings of its time, and is not with those of today.
+                tracing::error!(%fault, "a lease has ended and what it hid does not fit any more: it is let go");
+                self.let_go(state, next, entry, apply);
+            }
+        }
+    }
+
     /// Ends leases without bringing back what they hid.
-    fn let_go(&self, state: &mut State, next: &Overrides, now_ms: u64, apply: Apply<'_>) {
+    fn let_go(&self, state: &mut State, next: &Overrides, entry: Entry, apply: Apply<'_>) {
         let moved = state.ledger.moved(next);
         let mut left = state.ledger.overrides().clone();
         moved.iter().for_each(|knob| drop(left.remove(knob)));
         // Should even that not fit, all live settings go: the profile itself was sound at the start.
         for left in [left, Overrides::new()] {
             let Ok((resolved, changes)) = self.checked(state, &left) else { continue };
-            let entry = Entry {
-                reason: Some("the lease has ended; what it hid does not fit any more".to_string()),
-                changes,
-                ..blank(EntryKind::Expiry, state.ledger.revision() + 1, now_ms, ENGINE)
-            };
+            let why = entry.reason.as_deref().unwrap_or_default();
+            let reason = Some(format!("{why}; what it hid does not fit any more"));
+            let entry = Entry { reason, changes, ..entry.clone() };
             if self.commit(state, entry.clone(), resolved.clone(), apply).is_err() {
                 self.take(state, entry, resolved, apply);
             }
             return;
         }
+    }
+
+    /// The changes whose effect can be told now, each with its Unix time and the changes beside it; and the time until
+    /// the next one can be.
+    pub(super) fn measurable(&self) -> (Vec<Measurable>, Option<Duration>) {
+        let mut state = lock(&self.state);
+        let window_ms = (state.resolved.value.effect_window_s * 1_000.0) as u64;
+        let now_ms = self.now_ms();
+        let mut due = Vec::new();
+        while let Some((revision, at_ms)) = state.unmeasured.front().copied().filter(|(_, at)| at + window_ms <= now_ms) {
+            state.unmeasured.pop_front();
+            let beside = state.ledger.beside(revision, at_ms.saturating_sub(window_ms), at_ms + window_ms);
+            due.push(Measurable { revision, age_ms: now_ms - at_ms, window_ms, beside });
+        }
+        let next = state.unmeasured.front().map(|(_, at)| Duration::from_millis((at + window_ms).saturating_sub(now_ms)));
+        (due, next)
+    }
+
+    /// Writes down what a change did. What cannot be written is told and let go: nothing depends on it.
+    pub(super) fn measured(&self, effect: Effect) {
+        let mut state = lock(&self.state);
+        let State { ledger, journal, .. } = &mut *state;
+        let revision = ledger.revision();
+        let entry = Entry { effect: Some(effect), ..blank(EntryKind::Effect, revision, self.now_ms(), ENGINE) };
+        if let Ok(open) = journal
+            && let Err(fault) = open.append(&entry, || head(ledger))
+        {
+            return tracing::warn!(%fault, "what a change did is not written down");
+        }
+        ledger.commit(entry);
+        self.published.store(Arc::new(publish(ledger)));
     }
 
     /// Every knob with its layers, its envelope here, and when it takes effect.
@@ -275,6 +346,9 @@ impl Settings {
         {
             let message = format!("`ttl_s` is {ttl}: a lease lasts from {} to {} seconds", TTL_S.start(), TTL_S.end());
             return Err(Fault::invalid("ttl_s", message));
+        }
+        if request.guard.is_some() && request.ttl_s.is_none() {
+            return Err(Fault::invalid("guard", "a guard watches over a lease, and this change is none").hint("add ttl"));
         }
         if request.ttl_s.is_some() && request.persist {
             return Err(Fault::invalid("persist", "a lease ends by itself: it cannot come back at the next start")
@@ -378,6 +452,12 @@ impl Settings {
     fn take(&self, state: &mut State, entry: Entry, resolved: Resolved<BoxProfile>, apply: Apply<'_>) {
         let knobs: Vec<&str> = entry.changes.iter().map(|change| change.knob.as_str()).collect();
         let (kind, actor, revision) = (entry.kind.name(), entry.actor.as_str(), entry.revision);
+        if entry.changes.iter().any(|change| change.takes == TakesEffect::Live) {
+            if state.unmeasured.len() == UNMEASURED {
+                state.unmeasured.pop_front();
+            }
+            state.unmeasured.push_back((revision, entry.at_ms));
+        }
         tracing::info!(kind, actor, revision, knobs = knobs.join(" "), "settings changed");
         state.ledger.commit(entry);
         // Without those that wait for a start. They were resolved with the others a moment ago, so these fit as well.
@@ -448,8 +528,11 @@ pub(super) fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> 
         changes: Vec::new(),
         expires_at_ms: None,
         persist: false,
+        guard: None,
+        readings: Vec::new(),
         reverts: None,
         overrides: Vec::new(),
+        effect: None,
     }
 }
 
@@ -472,6 +555,7 @@ fn publish(ledger: &Ledger) -> Published {
         revision: ledger.revision(),
         overrides: ledger.overrides().values().map(whole).collect(),
         tail: ledger.tail(TAIL).map(slim).collect(),
+        guards: ledger.guards(),
     }
 }
 

@@ -16,7 +16,9 @@ use crate::control::snapshot::{Outcome, Queue, Request};
 use crate::control::{ErrorKind, Fault, Op};
 use crate::engine::audio::Pcm;
 use crate::engine::models::TranscribeOptions;
-use crate::profile::{AudioLimits, BoxProfile, Console, DType, DeviceChoice, Family, Limits, Listen, ModelProfile};
+use crate::profile::{
+    AudioLimits, BoxProfile, Console, DType, DeviceChoice, Family, Limits, Listen, ModelProfile, Retention,
+};
 use fakes::Stage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -75,9 +77,12 @@ fn box_profile(models: Vec<ModelProfile>) -> BoxProfile {
             default_deadline_s: None,
             stall_s: 30.0,
             drain_s: 30.0,
+            progress_s: 30.0,
         },
         draining: false,
         read_only: false,
+        effect_window_s: 60.0,
+        retention: Retention { requests: 64, arrivals: 65_536 },
         log_level: None,
         console: Console { interval_ms: 250, theme: "none".to_string(), colours: String::new(), keys: String::new() },
     }

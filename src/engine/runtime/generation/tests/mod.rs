@@ -153,6 +153,7 @@ impl Bench {
             default_deadline_s: None,
             stall_s,
             drain_s: 1.0,
+            progress_s: 30.0,
         };
         let (loading_tx, loading) = watch::channel(1);
         let context = WorkerContext {
