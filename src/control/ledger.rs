@@ -158,7 +158,8 @@ impl Ledger {
 
     /// What the live settings are once all that the change of `revision` set is gone; `None` where nothing of it holds.
     pub fn broken(&self, revision: u64, now_ms: u64) -> Option<Overrides> {
-        let left = |(knob, setting): (&String, &Override)| Some((knob.clone(), without(setting.clone(), revision, now_ms)?));
+        let left =
+            |(knob, setting): (&String, &Override)| Some((knob.clone(), without(setting.clone(), revision, now_ms)?));
         let next: Overrides = self.overrides.iter().filter_map(left).collect();
         (next != self.overrides).then_some(next)
     }
@@ -438,7 +439,8 @@ mod tests {
         make(&mut ledger, &set("a", "1"), 10_000).unwrap();
         make(&mut ledger, &set("b", "1"), 12_000).unwrap();
         let effect = Effect { of: 1, window_s: 2.0, beside: ledger.beside(1, 8_000, 12_000), lanes: Vec::new() };
-        let line = Entry { effect: Some(effect.clone()), ..entry(&ledger, EntryKind::Effect, &Overrides::new(), 12_000) };
+        let line =
+            Entry { effect: Some(effect.clone()), ..entry(&ledger, EntryKind::Effect, &Overrides::new(), 12_000) };
         let (before, revision) = (ledger.overrides().clone(), ledger.revision());
         ledger.commit(Entry { revision, ..line });
         assert_eq!((ledger.overrides(), ledger.revision()), (&before, revision), "it changes nothing");

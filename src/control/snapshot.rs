@@ -38,6 +38,9 @@ pub struct Snapshot {
     pub state: EngineState,
     /// Why the state is not `ready`; empty when it is.
     pub reasons: Vec<String>,
+    /// Whether what waits gets on, lane by lane.
+    #[serde(default)]
+    pub progress: Vec<LaneProgress>,
     pub host: Host,
     pub devices: Vec<Device>,
     pub models: Vec<Model>,
@@ -54,6 +57,31 @@ pub struct Snapshot {
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: serde_json::Map<String, serde_json::Value>,
+}
+
+/// How a lane gets on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LaneProgress {
+    /// `MODEL.OP.LANE`; of generations `MODEL.generate`.
+    pub name: String,
+    pub model: String,
+    pub op: Op,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<Lane>,
+    /// Requests that could be started: none that an operator holds.
+    pub waiting: u64,
+    /// Milliseconds ago that some of its work was last started; absent = none ever was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_start_ago_ms: Option<f64>,
+    /// For how long it has been stuck: work waits that could be started, and is not. Absent = it is not stuck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck_ms: Option<f64>,
+    /// The first request that waits, while it is stuck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// What is seen of it, in words, while it is stuck.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// The engine's life stage.

@@ -80,8 +80,8 @@ def test_probes_while_busy(own_engine):
             began = time.monotonic()
             answer = engine.http.get(path)
             times.append(time.monotonic() - began)
-            if path == "/livez":
-                assert answer.status_code == 200
+            if path in ("/livez", "/progressz", "/metrics"):
+                assert answer.status_code == 200, answer.text
             if path == "/readyz" and engine.generation()["queued"] == 1:
                 assert answer.status_code == 503 and "queue" in answer.text
     assert sorted(times)[len(times) // 2] < 0.5
@@ -137,7 +137,9 @@ def test_keys(own_engine, tmp_path, clip):
         ("GET", "/readyz"), ("GET", "/progressz"), ("GET", "/metrics"), ("GET", "/v1/models"), ("POST", "/v1/embeddings"),
         ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/rerank"),
         ("POST", "/v1/audio/transcriptions"), ("GET", "/control/v1/snapshot"), ("GET", "/control/v1/watch"),
-        ("DELETE", "/v1/requests/req-1"), ("GET", "/no/such/route"),
+        ("DELETE", "/v1/requests/req-1"), ("GET", "/control/v1/arrivals"), ("GET", "/control/v1/knobs"),
+        ("GET", "/control/v1/journal"), ("GET", "/control/v1/commits"), ("POST", "/control/v1/changes"),
+        ("POST", "/v1/audio/translations"), ("GET", "/no/such/route"),
     ]  # fmt: skip
     for method, path in routes:
         assert_error(engine.http.request(method, path), 401)
@@ -147,7 +149,9 @@ def test_keys(own_engine, tmp_path, clip):
     assert engine.http.get("/livez").status_code == 200
 
     serve, read, everything = ({"authorization": f"Bearer {MARKER}-{name}"} for name in ("serve", "read", "all"))
-    for method, path in [("GET", "/control/v1/snapshot"), ("GET", "/control/v1/watch"), ("DELETE", "/v1/requests/req-1")]:
+    control = [(method, path) for method, path in routes if "control" in path or method == "DELETE"]
+    assert len(control) == 7
+    for method, path in control:
         assert_error(engine.http.request(method, path, headers=serve), 403)
     assert_error(engine.http.post("/v1/embeddings", json={"model": TEXT_MODEL, "input": "x"}, headers=read), 403)
     wait_for(lambda: engine.http.get("/readyz", headers=read).status_code == 200, "ready")
@@ -155,8 +159,15 @@ def test_keys(own_engine, tmp_path, clip):
     assert embedded.status_code == 200
     body = {"model": LANGUAGE_MODEL, "prompt": MARKER, "max_tokens": 2}
     assert engine.http.post("/v1/completions", json=body, headers=everything).status_code == 200
-    seen = engine.http.get("/control/v1/snapshot", headers=read).text + engine.http.get("/metrics", headers=read).text
-    assert "app" in seen
+    change = {"set": {f"models.{TEXT_MODEL}.wait_ms": 6}, "reason": "a reason"}
+    assert_error(engine.http.post("/control/v1/changes", json=change, headers=read), 403)
+    assert engine.http.post("/control/v1/changes", json=change, headers=everything).status_code == 200
+    refused = {"set": {f"models.{TEXT_MODEL}.wait_sm": MARKER}}
+    assert_error(engine.http.post("/control/v1/changes", json=refused, headers=everything), 400)
+    pages = [path for method, path in routes if method == "GET" and path not in ("/no/such/route", "/control/v1/watch", "/control/v1/commits")]
+    seen = "".join(engine.http.get(path, headers=everything).text for path in pages)
+    seen += (engine.folder / "state/lanekeeper/demo/journal.jsonl").read_text()
+    assert "app" in seen and "key:admin" in seen
     assert MARKER not in seen and MARKER not in engine.log()
 
 

@@ -7,9 +7,9 @@ use super::super::print::{Cell, Column, Table, TableStyle, Tone};
 use super::change;
 use super::set::TakeBackArgs;
 use crate::control::ChangeRequest;
-use crate::control::{Journal, Lane};
 use crate::control::changes::{Effect, Entry, EntryKind, LaneEffect};
 use crate::control::ledger::utc;
+use crate::control::{Journal, Lane};
 use clap::{Args, Subcommand};
 use std::io::{self, Write};
 

@@ -154,11 +154,13 @@ impl<'c> Checker<'c> {
                         .hint(Some(format!("say which: {}", called(members, name).join(", "))))),
                 };
             }
-            // A member that may still come.
-            if !fixed(name) {
+            // A member that may still come; but a member as a whole is no value, so a lone name is none.
+            if !fixed(name) && !rest.is_empty() {
                 return self.in_list(items, list, names, name);
             }
-            fields.extend(inside);
+            if fixed(name) {
+                fields.extend(inside);
+            }
         }
         let known: Vec<&str> = fields.keys().copied().collect();
         let whose = if of.is_empty() { "there is no field".to_string() } else { format!("`{of}` has no") };

@@ -81,6 +81,7 @@ fn mistakes_are_told_with_their_column_and_the_nearest_name() {
         ("reasons.first==3", 9, "have no names"),
         ("uptime_ms.more==3", 11, "is a single value"),
         ("requests.req-7.sate==queued", 16, "did you mean `state`?"),
+        ("requests.totla<5", 10, "did you mean `total`?"),
         ("uptime_ms=3", 10, "expected an operator (== != < <= > >=), &&, || or the end, found `=`"),
         ("uptime_ms==", 12, "expected a value"),
         ("uptime_ms==3x", 13, "expected a unit"),

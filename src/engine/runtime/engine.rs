@@ -8,6 +8,7 @@ use super::host::HostFacts;
 use super::job::{
     Caller, EmbedJob, Embedded, GenerateJob, GenerationEvent, RerankJob, Reranked, TranscribeJob, TranscriptEvent,
 };
+use super::lookout::Lookout;
 use super::receipts::Receipts;
 use super::recorder::Recording;
 use super::settings::{Leases, Settings, guard_is_sound};
@@ -60,6 +61,8 @@ pub(super) struct Core {
     snapshots: Snapshots,
     /// Set once, where somebody operates the engine.
     operated: OnceLock<Operated>,
+    /// Set once, at the start.
+    lookout: OnceLock<Lookout>,
 }
 
 /// The live settings, and the thread that ends leases.
@@ -109,6 +112,16 @@ impl Core {
 
     pub fn settings(&self) -> Option<&Settings> {
         self.operated.get().map(|operated| &operated.settings)
+    }
+
+    /// Looks whether every lane gets on.
+    pub fn look(&self) {
+        self.snapshots.get(self);
+    }
+
+    /// What is stuck now, in words.
+    pub fn stuck(&self) -> Vec<String> {
+        self.snapshots.get(self).progress.iter().filter_map(|lane| lane.why.clone()).collect()
     }
 
     pub fn device(&self, id: &str) -> Option<&Arc<DeviceSlot>> {
@@ -192,10 +205,14 @@ impl Engine {
             loading,
             snapshots: Snapshots::default(),
             operated: OnceLock::new(),
+            lookout: OnceLock::new(),
         };
         core.shared.close(core.profile.draining);
         core.shared.retain(core.profile.retention);
-        Ok(Engine { core: Arc::new(core) })
+        let core = Arc::new(core);
+        // Set here alone.
+        let _ = core.lookout.set(Lookout::start(Arc::downgrade(&core))?);
+        Ok(Engine { core })
     }
 
     /// What it was started with.
@@ -386,8 +403,7 @@ impl Engine {
         probe::readiness(&self.core)
     }
 
-    /// Whether every lane has advanced within its limit or has nothing to do; the stuck ones when not. A lane advances
-    /// with its model: a long recording that moves on does not make the clips behind it look stuck.
+    /// Whether every lane gets on or has nothing to do; the stuck ones when not, with model, lane, request and since when.
     pub fn progress(&self) -> Result<(), Vec<String>> {
         probe::progress(&self.core)
     }

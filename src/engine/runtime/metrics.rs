@@ -9,7 +9,7 @@ pub use speculation::SpeculationMetrics;
 use super::clock::lock;
 use super::commits::CommitCounts;
 use super::registry::NewRequest;
-use crate::control::snapshot::{ModelState, Outcome};
+use crate::control::snapshot::{LaneProgress, ModelState, Outcome};
 use crate::control::{Op, Snapshot};
 use crate::engine::scheduler::{FlushReason, Formed, Micros, Order, TurnKind};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -122,6 +122,8 @@ pub struct Metrics {
     promotions: Family<OpLabels, Counter>,
     cap_moves: Family<MoveLabels, Counter>,
     engine_seconds: Family<LaneLabels, Counter<f64, AtomicU64>>,
+    stalls: Family<LaneLabels, Counter>,
+    stuck: Family<LaneLabels, FloatGauge>,
     panics: Family<ModelLabels, Counter>,
     prompt_tokens: Family<ModelLabels, Counter>,
     generated_tokens: Family<ModelLabels, Counter>,
@@ -170,6 +172,8 @@ impl Default for Metrics {
             promotions: Family::default(),
             cap_moves: Family::default(),
             engine_seconds: Family::default(),
+            stalls: Family::default(),
+            stuck: Family::default(),
             panics: Family::default(),
             prompt_tokens: Family::default(),
             generated_tokens: Family::default(),
@@ -215,6 +219,9 @@ impl Default for Metrics {
         r.register("promotions", "Batches that their oldest request led because of its age", m.promotions.clone());
         r.register("cap_moves", "Moves of caps, by knob and cause", m.cap_moves.clone());
         r.register_with_unit("engine", "Model time spent, by lane", s.clone(), m.engine_seconds.clone());
+        r.register("lane_stalls", "Times that a lane was found stuck", m.stalls.clone());
+        let help = "For how long a lane has been stuck: work waits that could be started, and is not; 0 = it gets on";
+        r.register_with_unit("lane_stuck", help, s.clone(), m.stuck.clone());
         r.register("worker_panics", "Panics contained by workers", m.panics.clone());
         r.register("prompt_tokens", "Prompt tokens computed", m.prompt_tokens.clone());
         r.register("generated_tokens", "Tokens generated", m.generated_tokens.clone());
@@ -255,6 +262,14 @@ impl Default for Metrics {
 
 fn lane_labels(request: &NewRequest) -> LaneLabels {
     LaneLabels { model: request.model.to_string(), op: request.op.name(), lane: request.lane.name() }
+}
+
+fn progress_labels(lane: &LaneProgress) -> LaneLabels {
+    LaneLabels {
+        model: lane.model.clone(),
+        op: lane.op.name(),
+        lane: lane.lane.map_or(lane.op.name(), |lane| lane.name()),
+    }
 }
 
 impl Metrics {
@@ -310,6 +325,11 @@ impl Metrics {
         self.cap_moves.get_or_create(&MoveLabels { model: model.to_string(), op: op.name(), knob, cause }).inc();
     }
 
+    /// A lane was found stuck.
+    pub fn stalled(&self, lane: &LaneProgress) {
+        self.stalls.get_or_create(&progress_labels(lane)).inc();
+    }
+
     pub fn panicked(&self, model: &str) {
         self.panics.get_or_create(&ModelLabels { model: model.to_string() }).inc();
     }
@@ -353,6 +373,9 @@ impl Metrics {
 
     fn set_gauges(&self, snapshot: &Snapshot) {
         self.uptime.set(snapshot.uptime_ms as f64 / 1_000.0);
+        for lane in &snapshot.progress {
+            self.stuck.get_or_create(&progress_labels(lane)).set(lane.stuck_ms.unwrap_or(0.0) / 1_000.0);
+        }
         self.resident.set(gauge(snapshot.host.resident_bytes.unwrap_or(0)));
         for model in &snapshot.models {
             let labels = ModelLabels { model: model.id.clone() };

@@ -3,11 +3,6 @@
 use super::engine::{Core, Worker};
 use crate::control::Op;
 use crate::control::snapshot::ModelState;
-use crate::engine::scheduler::Micros;
-
-/// A worker with work that has not ended a window, a chunk or an iteration for this long is stuck. The longest step of
-/// the models served here is one 30-s window, which takes seconds.
-const STUCK: Micros = Micros(120_000_000);
 
 /// Whether new work can be admitted now; the reasons when not.
 pub(super) fn readiness(core: &Core) -> Result<(), Vec<String>> {
@@ -29,18 +24,9 @@ pub(super) fn readiness(core: &Core) -> Result<(), Vec<String>> {
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }
 
-/// Whether every worker has advanced within its limit or has nothing to do; the stuck ones when not.
+/// Whether every lane gets on or has nothing to do; the stuck ones when not.
 pub(super) fn progress(core: &Core) -> Result<(), Vec<String>> {
-    let now = core.shared.clock.now();
-    let stuck = core.models.iter().zip(&core.workers).filter(|(handle, worker)| {
-        matches!(handle.state(), ModelState::Ready) && worker.busy() && now - handle.advanced() >= STUCK
-    });
-    let reasons: Vec<String> = stuck
-        .map(|(handle, _)| {
-            let seconds = (now - handle.advanced()).as_secs();
-            format!("model `{}` has work and has not advanced for {seconds:.0} s", handle.profile.id)
-        })
-        .collect();
+    let reasons = core.stuck();
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }
 
@@ -49,13 +35,6 @@ impl Worker {
         match self {
             Worker::Batch(worker) => worker.full(),
             Worker::Generation(worker) => worker.full().then_some(Op::Generate),
-        }
-    }
-
-    fn busy(&self) -> bool {
-        match self {
-            Worker::Batch(worker) => worker.busy(),
-            Worker::Generation(worker) => worker.busy(),
         }
     }
 }

@@ -4,10 +4,13 @@ use super::batch::{Surroundings, WaitingView, WorkerView};
 use super::clock::{lock, unix_ms};
 use super::engine::{Core, Worker};
 use super::handle::LoadState;
+use super::lookout;
+use super::progress::Progress;
 use super::registry::Record;
 use crate::control::changes::Override;
 use crate::control::snapshot::{
-    Device, Dropped, EngineState, Generation, Model, ModelState, Request, RequestState, Requests, SCHEMA, Wait,
+    Device, Dropped, EngineState, Generation, LaneProgress, Model, ModelState, Request, RequestState, Requests, SCHEMA,
+    Wait,
 };
 use crate::control::{Lane, Op, Snapshot, WaitCode};
 use crate::engine::scheduler::Micros;
@@ -23,6 +26,7 @@ const SHOWN: usize = 256;
 /// The last snapshot taken, and until when it is fresh.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
+    progress: Mutex<Progress>,
     last: Mutex<Option<(Micros, Arc<Snapshot>)>>,
 }
 
@@ -37,7 +41,7 @@ impl Snapshots {
             return snapshot.clone();
         }
         let seq = last.as_ref().map_or(1, |(_, snapshot)| snapshot.seq + 1);
-        let snapshot = Arc::new(take(core, seq, now));
+        let snapshot = Arc::new(take(core, seq, now, &mut lock(&self.progress)));
         *last = Some((now + FRESH, snapshot.clone()));
         snapshot
     }
@@ -58,7 +62,7 @@ struct Place {
     started: bool,
 }
 
-fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
+fn take(core: &Core, seq: u64, now: Micros, memory: &mut Progress) -> Snapshot {
     let draining = core.shared.is_draining();
     let mut places = HashMap::new();
     let mut models = Vec::with_capacity(core.models.len());
@@ -112,7 +116,9 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
         });
     }
     generation.sort_by(|a: &Generation, b| a.model.cmp(&b.model));
-    let (state, reasons) = engine_state(&models, draining);
+    let progress = progress(core, memory, now);
+    let stuck = progress.iter().filter_map(|lane| lane.why.clone()).collect();
+    let (state, reasons) = engine_state(&models, draining, stuck);
     let settings = core.settings().map(|settings| (settings.published(), settings.now_ms()));
     let (revision, overrides, journal_tail) = settings.map_or((0, Vec::new(), Vec::new()), |(shown, now_ms)| {
         let left = |o: &Override| o.expires_at_ms.map(|at| at.saturating_sub(now_ms) as f64);
@@ -130,6 +136,7 @@ fn take(core: &Core, seq: u64, now: Micros) -> Snapshot {
         revision,
         state,
         reasons,
+        progress,
         host: core.host.get(core.threads, now),
         devices: core.devices.iter().map(|slot| device(slot)).collect(),
         models,
@@ -157,10 +164,32 @@ fn device(slot: &super::DeviceSlot) -> Device {
     }
 }
 
-/// The engine's state follows from its models': ready as soon as every model is, degraded when one failed.
-pub(super) fn engine_state(models: &[Model], draining: bool) -> (EngineState, Vec<String>) {
-    let mut reasons = Vec::new();
-    let (mut loading, mut failed) = (false, false);
+/// Looks at every lane, and tells what is stuck when it begins and when it ends.
+fn progress(core: &Core, memory: &mut Progress, now: Micros) -> Vec<LaneProgress> {
+    let limit = Micros::from_ms(core.shared.limits().progress_s * 1_000.0);
+    let unix_ms = unix_ms();
+    let mut shown = Vec::new();
+    for (handle, worker) in core.models.iter().zip(&core.workers) {
+        for (name, seen) in lookout::lanes(core, handle, worker, now) {
+            let looked = memory.look(name, &seen, limit, now, unix_ms);
+            let lane = looked.shown;
+            if looked.begins {
+                tracing::warn!(lane = lane.name, why = lane.why.as_deref().unwrap_or_default(), "a lane is stuck");
+                core.shared.metrics.stalled(&lane);
+            } else if looked.ends {
+                tracing::info!(lane = lane.name, "a lane that was stuck gets on");
+            }
+            shown.push(lane);
+        }
+    }
+    shown
+}
+
+/// The engine's state follows from its models': ready as soon as every model is, degraded when one failed or a lane is
+/// `stuck`.
+fn engine_state(models: &[Model], draining: bool, stuck: Vec<String>) -> (EngineState, Vec<String>) {
+    let mut reasons = stuck;
+    let (mut loading, mut failed) = (false, !reasons.is_empty());
     for model in models {
         match &model.state {
             ModelState::Loading { .. } | ModelState::Unloaded => {

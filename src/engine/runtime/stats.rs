@@ -27,17 +27,24 @@ pub struct LaneStats {
     pub expired: AtomicU64,
     pub failed: AtomicU64,
     pub cost_served: AtomicU64,
-    /// Requests that ever started.
-    pub started: AtomicU64,
-    /// When one last started, in microseconds; zero = never.
+    /// Starts of its work: of requests, and of each batch that was taken from it.
+    starts: AtomicU64,
+    /// When the last one was, in microseconds; zero = never.
     started_us: AtomicU64,
     pace: Mutex<PaceWindow>,
 }
 
 impl LaneStats {
-    /// When a request last started.
-    pub fn last_started(&self) -> Option<Micros> {
-        Some(Micros(self.started_us.load(Ordering::Acquire))).filter(|at| *at != Micros::ZERO)
+    /// Some of its work was started: it gets on.
+    pub fn got_on(&self, now: Micros) {
+        self.starts.fetch_add(1, Ordering::AcqRel);
+        self.started_us.store(now.0.max(1), Ordering::Release);
+    }
+
+    /// Starts of its work so far, and when the last one was.
+    pub fn starts(&self) -> (u64, Option<Micros>) {
+        let at = Micros(self.started_us.load(Ordering::Acquire));
+        (self.starts.load(Ordering::Acquire), (at != Micros::ZERO).then_some(at))
     }
 
     /// Counts an end.
@@ -118,8 +125,7 @@ impl OpStats {
     pub fn began(&self, lane: Lane, waited: Micros, now: Micros) {
         let lane = self.lane(lane);
         lane.running.fetch_add(1, Ordering::Relaxed);
-        lane.started.fetch_add(1, Ordering::AcqRel);
-        lane.started_us.store(now.0.max(1), Ordering::Release);
+        lane.got_on(now);
         lock(&lane.pace).started(waited, now);
     }
 

@@ -22,7 +22,7 @@ mod view;
 
 pub(super) use door::{BatchWorker, queue_room};
 pub(super) use queue::check;
-pub(super) use view::{Surroundings, WaitingView, WorkerView};
+pub(super) use view::{QueueView, Surroundings, WaitingView, WorkerView};
 
 use crate::control::snapshot::Outcome;
 use crate::control::{Fault, Op, RequestPatch};

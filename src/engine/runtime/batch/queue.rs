@@ -119,6 +119,7 @@ impl Queue {
             self.aside.remove(&item.id);
             self.expected.remove(&item.id);
         }
+        self.stats.lane(formed.lane).got_on(now);
         let begins = formed.turn.is_some_and(|number| self.turn.as_ref().is_none_or(|turn| turn.number < number));
         match (&mut self.turn, formed.turn) {
             (Some(turn), Some(_)) if !begins => turn.served_cost = turn.served_cost.saturating_add(formed.cost),

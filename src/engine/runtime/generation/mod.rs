@@ -44,3 +44,4 @@ mod tests;
 
 pub(super) use door::{GenerationWorker, queue_room};
 pub(super) use thread::Load;
+pub(super) use view::GenerationView;

@@ -4,8 +4,8 @@ use super::Settings;
 use crate::control::Op;
 use crate::control::changes::{Effect, LaneEffect};
 use crate::control::snapshot::Pace;
-use crate::engine::runtime::registry::Registry;
 use crate::engine::runtime::recorder::{LaneKey, LanePace, Recorder};
+use crate::engine::runtime::registry::Registry;
 use crate::engine::scheduler::Micros;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,10 @@ impl Settings {
                 of: change.revision,
                 window_s: window.as_secs(),
                 beside: change.beside,
-                lanes: beside((before, recorder.paces(before.from, before.to, &live)), (after, recorder.paces(after.from, after.to, &live))),
+                lanes: beside(
+                    (before, recorder.paces(before.from, before.to, &live)),
+                    (after, recorder.paces(after.from, after.to, &live)),
+                ),
             });
         }
         next
@@ -72,4 +75,25 @@ fn beside(before: (Span, Vec<LanePace>), after: (Span, Vec<LanePace>)) -> Vec<La
         after,
     };
     lanes.into_iter().map(effect).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Lane;
+
+    #[test]
+    fn lanes_stand_side_by_side_and_a_quiet_span_is_a_quiet_span() {
+        let pace = |served_per_s| Pace { served_per_s, window_s: 10.0, ..Pace::default() };
+        let key = |model: &str, lane| (model.into(), Op::Transcribe, lane);
+        let s = Micros::from_secs;
+        let before = vec![(key("a", Lane::Clips), pace(1.0)), (key("a", Lane::Recordings), pace(2.0))];
+        let after = vec![(key("b", Lane::Clips), pace(4.0)), (key("a", Lane::Clips), pace(3.0))];
+        // The engine was four seconds old when it was changed.
+        let lanes = beside((Span { from: s(0), to: s(4) }, before), (Span { from: s(4), to: s(14) }, after));
+        let seen: Vec<_> =
+            lanes.iter().map(|l| (l.model.as_str(), l.before.served_per_s, l.after.served_per_s)).collect();
+        assert_eq!(seen, [("a", 1.0, 3.0), ("a", 2.0, 0.0), ("b", 0.0, 4.0)]);
+        assert_eq!((lanes[1].after.window_s, lanes[2].before.window_s), (10.0, 4.0));
+    }
 }

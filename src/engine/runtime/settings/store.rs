@@ -3,7 +3,8 @@
 use super::envelope::narrowed;
 use super::journal::{Journal, LIMIT, Opened};
 use crate::control::changes::{
-    ChangeAnswer, ChangeRequest, Effect, Entry, EntryKind, JOURNAL_SCHEMA, Journal as Shown, KnobChange, Override, SCHEMA,
+    ChangeAnswer, ChangeRequest, Effect, Entry, EntryKind, JOURNAL_SCHEMA, Journal as Shown, KnobChange, Override,
+    SCHEMA,
 };
 use crate::control::knobs::{self, Knob, Knobs, Layer, TakesEffect};
 use crate::control::ledger::{Ledger, Moved, Overrides, utc};
@@ -273,12 +274,14 @@ impl Settings {
         let window_ms = (state.resolved.value.effect_window_s * 1_000.0) as u64;
         let now_ms = self.now_ms();
         let mut due = Vec::new();
-        while let Some((revision, at_ms)) = state.unmeasured.front().copied().filter(|(_, at)| at + window_ms <= now_ms) {
+        while let Some((revision, at_ms)) = state.unmeasured.front().copied().filter(|(_, at)| at + window_ms <= now_ms)
+        {
             state.unmeasured.pop_front();
             let beside = state.ledger.beside(revision, at_ms.saturating_sub(window_ms), at_ms + window_ms);
             due.push(Measurable { revision, age_ms: now_ms - at_ms, window_ms, beside });
         }
-        let next = state.unmeasured.front().map(|(_, at)| Duration::from_millis((at + window_ms).saturating_sub(now_ms)));
+        let next =
+            state.unmeasured.front().map(|(_, at)| Duration::from_millis((at + window_ms).saturating_sub(now_ms)));
         (due, next)
     }
 
@@ -348,7 +351,9 @@ impl Settings {
             return Err(Fault::invalid("ttl_s", message));
         }
         if request.guard.is_some() && request.ttl_s.is_none() {
-            return Err(Fault::invalid("guard", "a guard watches over a lease, and this change is none").hint("add ttl"));
+            return Err(
+                Fault::invalid("guard", "a guard watches over a lease, and this change is none").hint("add ttl")
+            );
         }
         if request.ttl_s.is_some() && request.persist {
             return Err(Fault::invalid("persist", "a lease ends by itself: it cannot come back at the next start")

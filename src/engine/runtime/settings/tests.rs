@@ -2,12 +2,13 @@
 
 use super::Settings;
 use super::journal::LIMIT;
-use crate::control::changes::EntryKind;
-use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault};
+use crate::control::changes::{Effect, EntryKind};
+use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault, Snapshot};
 use crate::profile::{BoxBase, BoxProfile, Env};
 use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 const WAIT: &str = "models.minilm-l6.wait_ms";
 const SHARE: &str = "models.whisper-tiny-en.lanes.recordings.share";
@@ -265,4 +266,79 @@ fn every_knob_says_where_it_stands() {
     assert!(knob.layers[0].origin.starts_with("uid:7 at 20") && knob.layers[1].origin.contains("--set"));
     assert_eq!((knob.unit.as_deref(), knob.envelope.text().as_str()), (Some("ms"), "0 to 60000"));
     assert!(all.knobs.iter().all(|k| !k.layers.is_empty() && k.doc.ends_with('.')));
+}
+
+fn idle() -> Snapshot {
+    let text = include_str!("../../../../tests/fixtures/snapshots/idle.json");
+    serde_json::from_str(text).expect("a snapshot")
+}
+
+fn with_requests(total: u64) -> impl Fn() -> Arc<Snapshot> {
+    move || {
+        let mut snapshot = idle();
+        snapshot.requests.total = total;
+        Arc::new(snapshot)
+    }
+}
+
+#[test]
+fn a_guard_that_breaks_undoes_its_change_and_says_why() {
+    let folder = Folder::new("guard");
+    let settings = folder.open();
+    let guarded = ChangeRequest { guard: Some("requests.total<5".into()), ttl_s: Some(60.0), ..set(&[(WAIT, "3")]) };
+    change(&settings, &guarded).expect("taken");
+    change(&settings, &set(&[(SHARE, "0.4")])).expect("taken");
+    let never = |_: &BoxProfile| panic!("nothing is handed over");
+    assert!(settings.guard(&with_requests(4), &never).is_some(), "it is looked at again");
+    let handed = RefCell::new(None);
+    let apply = |profile: &BoxProfile| {
+        assert!(folder.file().contains("\"kind\":\"breach\""), "written down first");
+        *handed.borrow_mut() = profile.models.iter().find(|m| m.id == "minilm-l6").map(|m| m.wait_ms);
+    };
+    assert!(settings.guard(&with_requests(7), &apply).is_some());
+    assert_eq!(*handed.borrow(), Some(5.0));
+    assert_eq!(value(&settings, SHARE).as_deref(), Some("0.4"), "what another change set stays");
+    let shown = settings.journal(1).entries.remove(0);
+    assert_eq!((shown.kind, shown.reverts, shown.actor.as_str()), (EntryKind::Breach, Some(2), "engine"));
+    assert_eq!(shown.reason.as_deref(), Some("the guard broke: requests.total is 7"));
+    assert_eq!((shown.guard.as_deref(), shown.readings.len()), (Some("requests.total<5"), 1));
+    assert_eq!(settings.guard(&with_requests(7), &never), None, "nothing is left to look at");
+}
+
+#[test]
+fn a_guard_is_held_against_what_the_engine_shows_before_it_is_taken() {
+    let sound = |guard: &str| super::guard_is_sound(guard, &idle());
+    assert_eq!(sound("requests.total<5"), Ok(()));
+    assert_eq!(sound("models.whisper-tiny-en.lanes.clips.p95_ms<1"), Ok(()), "unknown breaks nothing");
+    for (guard, code, says) in [
+        ("requests.total<", "invalid_guard", "column 16"),
+        ("requests.totla<5", "invalid_guard", "did you mean `total`?"),
+        ("requests.total>5", "guard_broken", "requests.total is 0"),
+    ] {
+        let fault = sound(guard).expect_err(guard);
+        assert_eq!((fault.code, fault.param.as_deref()), (Some(code), Some("guard")));
+        assert!(fault.message.contains(says), "{fault}");
+    }
+}
+
+#[test]
+fn what_a_change_did_is_a_line_of_its_own_and_part_of_the_change_when_shown() {
+    let folder = Folder::new("effect");
+    let settings = folder.open();
+    change(&settings, &set(&[(WAIT, "3")])).expect("taken");
+    change(&settings, &set(&[(WAIT, "4")])).expect("taken");
+    assert!(settings.measurable().0.is_empty(), "the minute after is not over");
+    let effect = Effect { of: 2, window_s: 60.0, beside: vec![3], lanes: Vec::new() };
+    settings.measured(effect.clone());
+    let effects = |settings: &Settings| {
+        settings.journal(9).entries.into_iter().map(|e| (e.revision, e.effect)).collect::<Vec<_>>()
+    };
+    let shown = [(1, None), (2, Some(effect)), (3, None)];
+    assert_eq!(effects(&settings), shown);
+    assert_eq!(settings.published().tail.len(), 3);
+    assert_eq!(folder.file().lines().count(), 4);
+    drop(settings);
+    let again = folder.open();
+    assert_eq!(effects(&again)[..3], shown);
+    assert_eq!(again.knobs().revision, 4, "it is no revision");
 }

@@ -7,21 +7,25 @@ use std::sync::{Arc, Mutex};
 
 const KEYS: &str = "app serve marker-serve-key;board read marker-read-key;admin control,read,serve marker-admin-key";
 
-const ROUTES: [(&str, &str, &str); 13] = [
-    ("GET", "/readyz", "read"),
-    ("GET", "/progressz", "read"),
-    ("GET", "/metrics", "read"),
-    ("GET", "/control/v1/snapshot", "read"),
-    ("GET", "/control/v1/watch", "read"),
-    ("POST", "/v1/audio/transcriptions", "serve"),
-    ("POST", "/v1/audio/translations", "serve"),
-    ("POST", "/v1/embeddings", "serve"),
-    ("POST", "/v1/rerank", "serve"),
-    ("POST", "/v1/chat/completions", "serve"),
-    ("POST", "/v1/completions", "serve"),
-    ("DELETE", "/v1/requests/req-1", "control"),
-    ("GET", "/no/such/route", "serve"),
-];
+/// Method, path and right of every route, as the router has them: a route that is added is tried, too.
+fn routes() -> Vec<(String, String, &'static str)> {
+    let (mut routes, mut section) = (Vec::new(), Vec::new());
+    for line in include_str!("../router.rs").lines().map(str::trim) {
+        if let Some(route) = line.strip_prefix(".route(\"") {
+            let (path, handler) = route.split_once("\", ").expect("a path and a handler");
+            let method = handler.split('(').next().expect("a method").to_uppercase();
+            section.push((method, path.replace("{id}", "req-1")));
+        }
+        for right in ["serve_or_read", "serve", "read", "control"] {
+            if line == format!(".route_layer(from_fn(access::require_{right}));") {
+                routes.extend(section.drain(..).map(|(method, path)| (method, path, right)));
+            }
+        }
+    }
+    assert_eq!(section, [("GET".to_string(), "/livez".to_string())], "the one that is open");
+    assert!(routes.len() > 18, "{routes:?}");
+    routes
+}
 
 fn bearer(name: &str) -> String {
     format!("Bearer marker-{name}-key")
@@ -31,7 +35,8 @@ fn bearer(name: &str) -> String {
 async fn with_keys_only_the_alive_probe_is_open() {
     let bed = Bed::with(KEYS, |_| {}).await;
     assert_eq!(bed.get("/livez").await.status, 200);
-    for (method, path, _) in ROUTES.iter().chain(&[("GET", "/v1/models", "serve"), ("PUT", "/livez2", "")]) {
+    let unknown = [("GET", "/no/such/route"), ("PUT", "/livez2")].map(|(m, p)| (m.to_string(), p.to_string(), ""));
+    for (method, path, _) in routes().iter().chain(&unknown) {
         let reply = bed.ask(method, path, &[], "").await;
         assert_eq!(reply.error(401)["code"], "invalid_api_key", "{path}");
         assert_eq!(reply.header("www-authenticate"), "Bearer");
@@ -46,8 +51,8 @@ async fn with_keys_only_the_alive_probe_is_open() {
 #[tokio::test]
 async fn rights_are_kept_apart() {
     let bed = Bed::with(KEYS, |_| {}).await;
-    for (method, path, right) in ROUTES.iter().filter(|(_, path, _)| *path != "/no/such/route") {
-        for name in ["serve", "read"].iter().filter(|name| *name != right) {
+    for (method, path, right) in &routes() {
+        for name in ["serve", "read"].iter().filter(|name| right.split("_or_").all(|right| right != **name)) {
             let reply = bed.ask(method, path, &[("authorization", &bearer(name))], "").await;
             assert_eq!(reply.error(403)["code"], "missing_right", "{name} {path}");
         }
