@@ -545,7 +545,7 @@ pub const BOX: &[Key] = &[
     ),
     key("cpu.threads", count(1, 1024), None, "Threads for model work on the CPU. Default: the cores we may use."),
     key("limits.json_bytes", Kind::Bytes { min: 1024, max: 1 << 32 }, Some("4MiB"), "Largest JSON body.").live(),
-    key("limits.audio_bytes", Kind::Bytes { min: 1024, max: 1 << 36 }, Some("256MiB"), "Largest audio upload."),
+    key("limits.audio_bytes", Kind::Bytes { min: 1024, max: 1 << 36 }, Some("256MiB"), "Largest audio upload.").live(),
     key("limits.max_items", count(1, 1_000_000), Some("2048"), "Most texts or documents in one request.").live(),
     key(
         "limits.audio.max_seconds",

@@ -90,6 +90,26 @@ def test_probes_while_busy(own_engine):
     wait_for(engine.idle, "idle again")
 
 
+def test_what_waits_for_good_reason_is_not_stuck(own_engine, clip):
+    """No false alarm: a held lane, a full pool, and prompts that are read, each for longer than the limit."""
+    engine = own_engine("limits.progress_s=1", f"models.{LANGUAGE_MODEL}.generation.slots=1")
+    assert engine.cli("pause", f"{SPEECH_MODEL}/clips").returncode == 0
+    with ThreadPoolExecutor(2) as pool:
+        held = pool.submit(engine.transcribe, clip[0])
+        stream = open_completion(engine, "The parrot. " * 150, 1200)
+        waiting = pool.submit(engine.complete, "Waits for the slot", max_tokens=1)
+        wait_for(lambda: engine.generation()["queued"] == 1 and engine.lanes(SPEECH_MODEL)["clips"]["pending"] == 1, "both wait")
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            assert engine.http.get("/progressz").status_code == 200
+            shown = engine.snapshot()
+            assert shown["state"] == "ready" and not any("stuck_ms" in lane for lane in shown["progress"]), shown["progress"]
+            time.sleep(0.1)
+        stream.close()
+        assert engine.cli("resume", f"{SPEECH_MODEL}/clips").returncode == 0
+        assert held.result().status_code == 200 and waiting.result().status_code == 200
+
+
 def test_drain(own_engine):
     """C56: running ends normally, queued and new get 503, the idle stream is closed, exit 0."""
     engine = own_engine(f"models.{LANGUAGE_MODEL}.generation.slots=2")

@@ -12,6 +12,10 @@ pub(super) fn narrowed(own: Envelope, name: &str, boot: &BoxProfile) -> Envelope
     });
     match model {
         Some((model, path)) => of_model(own, path, model),
+        None if name == "limits.audio_bytes" => {
+            let room = boot.limits.audio_bytes;
+            own.at_most(room as f64, format!("room for uploads of {room} bytes was set aside at the start"))
+        }
         None => own,
     }
 }

@@ -115,6 +115,7 @@ fn a_change_is_made_as_a_whole_or_not_at_all_and_every_fault_is_told() {
     assert!(fault.message.contains("9 is outside 1 to 4: key-value caches for 4 sequences were allocated"), "{fault}");
     for (request, says) in [
         (set(&[(WAIT, "soon")]), "unknown suffix"),
+        (set(&[("limits.audio_bytes", "1GiB")]), "was set aside at the start"),
         (set(&[("models.minilm-l6.generation.slots", "1")]), "is of family bert"),
         (set(&[("models.minilm-l6.adaptive.min_wait_ms", "90")]), "nothing lies between them"),
         (

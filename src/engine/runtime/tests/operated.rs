@@ -4,6 +4,7 @@ use super::*;
 use crate::control::snapshot::EngineState;
 use crate::control::{ChangeRequest, WaitCode};
 use crate::engine::runtime::Settings;
+use crate::engine::scheduler::Micros;
 use crate::profile::{BoxBase, Env};
 
 /// An engine that can be operated, on a box of its own, with its state in a folder of its own.
@@ -158,4 +159,78 @@ async fn limits_and_weights_are_taken() {
     until("the lane is held", || it.ears().lanes[0].paused);
     let late = transcript(transcribe(&it.engine, 10, "c")).await.expect_err("its deadline passes");
     assert_eq!(late.kind, ErrorKind::DeadlinePassed);
+}
+
+#[tokio::test]
+async fn a_guard_that_breaks_ends_its_lease_and_nobody_has_to_watch() {
+    let it = Operated::start("guard").await;
+    let set = [("models.ears.lanes.clips.paused".to_string(), "true".to_string())].into();
+    let guard = Some("models.ears.lanes.clips.oldest_wait_ms<100".to_string());
+    it.change(&ChangeRequest { set, guard, ttl_s: Some(600.0), ..ChangeRequest::default() });
+    until("the lane is held", || it.ears().lanes[0].paused);
+    assert!(it.engine.snapshot().overrides[0].guard.is_some());
+    transcript(transcribe(&it.engine, 10, "c")).await.expect("let go by the engine");
+    until("the journal tells", || it.engine.snapshot().journal_tail.last().is_some_and(|e| e.kind.name() == "breach"));
+    let shown = it.engine.snapshot();
+    let breach = shown.journal_tail.last().expect("an entry");
+    let waited = breach.readings[0].value.as_ref().and_then(serde_json::Value::as_f64).expect("a time");
+    assert!(waited >= 100.0 && breach.reverts == Some(2), "{breach:?}");
+    assert!(shown.overrides.is_empty());
+}
+
+#[tokio::test]
+async fn what_waits_for_good_reason_is_shown_and_is_not_stuck() {
+    let it = Operated::start("progress").await;
+    it.set("limits.progress_s", "1");
+    let lane = |n: usize| it.engine.snapshot().progress[n].clone();
+    assert_eq!(lane(0).name, "ears.transcribe.clips");
+    assert_eq!(lane(3).name, "vectors.rerank.clips");
+    it.set("models.ears.lanes.clips.paused", "true");
+    until("the lane is held", || it.ears().lanes[0].paused);
+    let held = transcribe(&it.engine, 10, "c");
+    until("it waits", || it.ears().lanes[0].pending == 1);
+    assert_eq!(
+        (lane(0).waiting, lane(0).stuck_ms, lane(0).last_start_ago_ms),
+        (0, None, None),
+        "held work is not waiting"
+    );
+    it.stage.close();
+    it.set("models.ears.lanes.clips.paused", "false");
+    it.stage.await_arrivals(1);
+    let behind = transcribe(&it.engine, 10, "d");
+    until("one waits behind a batch that takes its time", || lane(0).waiting == 1);
+    let began = Instant::now();
+    until("longer than the limit", || {
+        assert_eq!((it.engine.progress(), it.engine.snapshot().state), (Ok(()), EngineState::Ready));
+        began.elapsed() > Duration::from_millis(1_500)
+    });
+    it.stage.open();
+    for ticket in [held, behind] {
+        transcript(ticket).await.expect("served");
+    }
+    assert!(lane(0).last_start_ago_ms.is_some() && lane(0).waiting == 0);
+    assert!(
+        it.engine
+            .metrics()
+            .contains("lanekeeper_lane_stuck_seconds{model=\"ears\",op=\"transcribe\",lane=\"clips\"} 0.0")
+    );
+}
+
+#[tokio::test]
+async fn the_past_is_remembered_as_long_as_is_set() {
+    let it = Operated::start("retention").await;
+    for _ in 0..3 {
+        transcript(transcribe(&it.engine, 1, "c")).await.expect("served");
+    }
+    let shown = || it.engine.snapshot().requests.shown.len();
+    until("all have ended", || it.engine.snapshot().requests.total == 0);
+    assert_eq!(shown(), 3);
+    it.set("retention.requests", "1");
+    it.set("retention.arrivals", "2");
+    assert_eq!(shown(), 1);
+    let (_, recording) = it.engine.arrivals(Micros::from_secs(600), None);
+    assert_eq!((recording.arrivals.len(), recording.complete), (2, false));
+    it.unset_all();
+    transcript(transcribe(&it.engine, 1, "c")).await.expect("served");
+    until("it has ended", || shown() == 2);
 }

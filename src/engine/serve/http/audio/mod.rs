@@ -44,7 +44,7 @@ pub(crate) async fn translations(
 
 async fn serve(app: App, client: Client, request: Request, translate: bool) -> Result<Response, Failure> {
     let request = app.admit(request).await?;
-    let limit = app.limits.audio_bytes;
+    let limit = app.engine.limits().audio_bytes;
     let place = match app.upload_place(body::declared(request.headers()).map(|bytes| bytes.min(limit))) {
         Ok(place) => place,
         Err(fault) => {
