@@ -139,5 +139,5 @@ impl Surroundings {
 
 /// Whether a request that waits for this could be started, for all that an operator has said.
 fn startable(code: WaitCode) -> bool {
-    code != WaitCode::LanePaused
+    !matches!(code, WaitCode::LanePaused | WaitCode::Held)
 }
