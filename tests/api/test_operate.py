@@ -170,7 +170,7 @@ def test_keys(own_engine, tmp_path, clip):
 
     serve, read, everything = ({"authorization": f"Bearer {MARKER}-{name}"} for name in ("serve", "read", "all"))
     control = [(method, path) for method, path in routes if "control" in path or method == "DELETE"]
-    assert len(control) == 7
+    assert len(control) == 8
     for method, path in control:
         assert_error(engine.http.request(method, path, headers=serve), 403)
     assert_error(engine.http.post("/v1/embeddings", json={"model": TEXT_MODEL, "input": "x"}, headers=read), 403)
