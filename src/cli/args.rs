@@ -99,6 +99,7 @@ pub enum Command {
     Pull(super::pull::PullArgs),
     Profile(super::profile::ProfileArgs),
     Doctor(super::doctor::DoctorArgs),
+    Report(super::report::ReportArgs),
     Record(super::record::RecordArgs),
     Simulate(super::simulate::SimulateArgs),
     Bench(super::bench::BenchArgs),

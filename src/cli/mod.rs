@@ -35,6 +35,7 @@ mod print;
 mod profile;
 mod pull;
 mod record;
+mod report;
 mod requests;
 mod rerank;
 mod routes;
@@ -129,6 +130,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Pull(args) => pull::run(context, args),
         Command::Profile(args) => profile::run(context, args),
         Command::Doctor(args) => doctor::run(context, args),
+        Command::Report(args) => report::run(context, args),
         Command::Record(args) => record::run(context, args),
         Command::Simulate(args) => simulate::run(context, args),
         Command::Bench(args) => bench::run(context, args),

@@ -101,6 +101,12 @@ impl Client {
         self.quick(Method::GET, "/readyz", CONTROL_LIMIT).await.map(drop)
     }
 
+    /// The metrics, as the engine's monitoring reads them.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        let bytes = self.quick(Method::GET, "/metrics", CONTROL_LIMIT).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Served models as the OpenAI-style list has them.
     pub async fn models(&self) -> Result<serde_json::Value, ClientError> {
         let bytes = self.quick(Method::GET, "/v1/models", CONTROL_LIMIT).await?;

@@ -9,11 +9,14 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The demo's three models take about this much; a box needs what its weights need.
-const MEMORY: u64 = 1_300_000_000;
 /// Room for the demo's files.
 const DISK: u64 = 400_000_000;
+/// The start of 2026, in Unix seconds: no clock of a later program says an earlier time.
+const EARLIEST: u64 = 1_767_225_600;
+/// Open files with which an engine serves some hundred clients.
+const OPEN_FILES: u64 = 1_024;
 
 /// Cores and memory.
 pub fn machine() -> Finding {
@@ -22,18 +25,74 @@ pub fn machine() -> Finding {
     let Some(available) = available else {
         return Finding::warn("machine", format!("{cores} cores; free memory is unknown"), "is /proc mounted?");
     };
-    let detail = format!("{cores} cores, {} of memory available", bytes(available));
-    if available < MEMORY {
-        let need = format!("the demo needs about {}: end something, or serve fewer models", bytes(MEMORY));
-        return Finding::warn("machine", detail, need);
-    }
-    Finding::ok("machine", detail)
+    Finding::ok("machine", format!("{cores} cores, {} of memory available", bytes(available)))
 }
 
 /// `MemAvailable` of /proc/meminfo, in bytes.
-fn available_memory(text: &str) -> Option<u64> {
+pub fn available_memory(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kb| kb * 1024)
+}
+
+/// The wall clock: journal entries are dated by it, and leases that outlive a restart end by it.
+pub fn clock() -> Finding {
+    let synchronised = Path::new("/run/systemd/timesync/synchronized").exists();
+    judge_clock(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(), synchronised)
+}
+
+fn judge_clock(unix_s: u64, synchronised: bool) -> Finding {
+    let date = jiff::Timestamp::from_second(i64::try_from(unix_s).unwrap_or(i64::MAX));
+    let shown = date.map_or_else(|_| format!("{unix_s} s"), |date| date.strftime("%Y-%m-%d UTC").to_string());
+    if unix_s < EARLIEST {
+        let detail = format!("the clock says {shown}, which is before this program was written");
+        return Finding::fail("clock", detail, "set the clock: leases and journal entries are dated by it");
+    }
+    Finding::ok("clock", if synchronised { format!("{shown}, synchronised") } else { shown })
+}
+
+/// How many files and sockets a process may have open: each client of the engine is one.
+pub fn open_files() -> Finding {
+    let limit = std::fs::read_to_string("/proc/self/limits").ok().and_then(|text| open_file_limit(&text));
+    match limit {
+        None => Finding::ok("open files", "the limit is unknown"),
+        Some(limit) if limit < OPEN_FILES => {
+            Finding::warn("open files", format!("at most {limit}: each client takes one"), "ulimit -n 4096")
+        }
+        Some(limit) => Finding::ok("open files", format!("up to {limit}")),
+    }
+}
+
+/// The soft limit; no limit is the largest number.
+fn open_file_limit(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let soft = line.split_whitespace().next()?;
+    if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+/// The folder of the journal: it must take what is written before a change is answered.
+pub fn state(folder: Option<&Path>) -> Finding {
+    let Some(folder) = folder else {
+        let way_out = "set HOME or XDG_STATE_HOME: without it changes are forgotten when the engine ends";
+        return Finding::warn("state", "there is no folder for the journal", way_out);
+    };
+    let there = folder.ancestors().find(|f| f.is_dir()).unwrap_or(Path::new("/"));
+    match writable(there) {
+        Ok(()) => Finding::ok("state", format!("{}: writable", folder.display())),
+        Err(e) => Finding::fail(
+            "state",
+            format!("{}: cannot be written: {e}", folder.display()),
+            "set XDG_STATE_HOME to a folder of your own",
+        ),
+    }
+}
+
+/// Tries it with a file that is removed at once.
+fn writable(folder: &Path) -> std::io::Result<()> {
+    let probe = folder.join(format!(".lanekeeper-probe-{}", std::process::id()));
+    std::fs::write(&probe, b"")?;
+    // It was made a moment ago; one that cannot be removed again does no harm.
+    let _ = std::fs::remove_file(&probe);
+    Ok(())
 }
 
 /// The instruction set that the kernels use here.
@@ -51,17 +110,14 @@ pub fn kernels() -> Finding {
 /// The cache folder: writable, and with room.
 pub fn cache(folder: &Path) -> Finding {
     let there = folder.ancestors().find(|f| f.is_dir()).unwrap_or(Path::new("/"));
-    let probe = there.join(format!(".lanekeeper-probe-{}", std::process::id()));
     let detail = folder.display().to_string();
-    if let Err(e) = std::fs::write(&probe, b"") {
+    if let Err(e) = writable(there) {
         return Finding::fail(
             "cache",
             format!("{detail}: cannot be written: {e}"),
             "set LANEKEEPER_CACHE to another folder",
         );
     }
-    // It was made a moment ago; one that cannot be removed again does no harm.
-    let _ = std::fs::remove_file(&probe);
     match free_space(there) {
         Some(free) if free < DISK => {
             let way_out = format!("the demo's files need {}; set LANEKEEPER_CACHE to a larger disk", bytes(DISK));
@@ -206,6 +262,28 @@ mod tests {
     fn memory_is_read_from_the_kernels_words() {
         assert_eq!(available_memory("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), Some(2_097_152));
         assert_eq!(available_memory("MemTotal: 9 kB\n"), None);
+    }
+
+    #[test]
+    fn a_clock_before_the_program_fails() {
+        assert_eq!(judge_clock(0, true).grade, Grade::Fail);
+        let now = judge_clock(1_800_000_000, true);
+        assert_eq!((now.grade, now.detail.as_str()), (Grade::Ok, "2027-01-15 UTC, synchronised"));
+    }
+
+    #[test]
+    fn the_limit_of_open_files_is_the_soft_one() {
+        let text = "Max processes  7 9 processes\nMax open files            1024     4096     files\n";
+        assert_eq!(open_file_limit(text), Some(1_024));
+        assert_eq!(open_file_limit("Max open files unlimited unlimited files"), Some(u64::MAX));
+        assert_eq!(open_file_limit("x"), None);
+    }
+
+    #[test]
+    fn a_state_folder_that_cannot_be_made_fails() {
+        assert_eq!(state(None).grade, Grade::Warn);
+        assert_eq!(state(Some(Path::new("/proc/nothing/here"))).grade, Grade::Fail);
+        assert_eq!(state(Some(&std::env::temp_dir().join("lk-none"))).grade, Grade::Ok);
     }
 
     #[test]

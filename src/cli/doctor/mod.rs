@@ -1,6 +1,8 @@
 //! `lanekeeper doctor`: what stands in the way here, and what to do about it.
 
 mod checks;
+mod device;
+mod fit;
 
 use super::context::Context;
 use super::error::{CliError, CliResult};
@@ -15,7 +17,8 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// Check this machine: Python for pulls, cache, memory, kernels, port, socket folder, terminal, model files, engine.
+/// Check this machine: kernels and devices with their driver, whether the models fit into memory, Python for pulls, cache,
+/// socket and state folders, open files, clock, terminal and locale, profile, model files, port, engine.
 ///
 /// Each finding is ok, a warning or a failure, with a way out; the exit code is 8 if something failed.
 #[derive(Debug, Args)]
@@ -69,24 +72,7 @@ impl Finding {
 }
 
 pub fn run(context: &Context, args: &DoctorArgs) -> CliResult {
-    let env = Env::from_process();
-    let options = PullOptions::from_env(&env);
-    let folder = socket_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
-    let mut findings = vec![checks::machine(), checks::kernels(), checks::cache(&options.cache_dir)];
-    findings.extend(checks::python(&options.python));
-    findings.push(checks::sockets(&folder));
-    findings.extend(checks::terminal(&env, context.out.terminal));
-    let engine = engine(context);
-    match load_box(&args.profile, &env, &[]) {
-        Ok(resolved) => {
-            findings.push(checks::profile(&args.profile, &resolved.value, &resolved.warnings));
-            let verify = if args.verify { Verify::Full } else { Verify::Stamp };
-            findings.extend(checks::files(&resolved.value, &options, verify));
-            findings.push(checks::port(resolved.value.listen.http, engine.grade == Grade::Ok));
-        }
-        Err(errors) => findings.push(Finding::fail("profile", errors.to_string(), "mend the profile")),
-    }
-    findings.push(engine);
+    let findings = findings(context, &args.profile, args.verify);
     context.out.result(&findings, |out, style| findings.iter().try_for_each(|f| line(f, out, style)))?;
     if findings.iter().any(|f| f.grade == Grade::Fail) {
         return Err(CliError::Silent(ExitCode::Unhealthy));
@@ -94,8 +80,35 @@ pub fn run(context: &Context, args: &DoctorArgs) -> CliResult {
     Ok(())
 }
 
-/// Whether an engine answers. None at all is fine unless one was named.
-fn engine(context: &Context) -> Finding {
+/// All findings; `verify` hashes the model files.
+pub fn findings(context: &Context, profile: &str, verify: bool) -> Vec<Finding> {
+    let env = Env::from_process();
+    let options = PullOptions::from_env(&env);
+    let folder = socket_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
+    let mut findings = vec![checks::machine(), checks::kernels(), checks::clock(), checks::open_files()];
+    findings.push(checks::cache(&options.cache_dir));
+    findings.extend(checks::python(&options.python));
+    findings.push(checks::sockets(&folder));
+    findings.extend(checks::terminal(&env, context.out.terminal));
+    let (engine, runs) = engine(context);
+    match load_box(profile, &env, &[]) {
+        Ok(resolved) => {
+            findings.push(checks::profile(profile, &resolved.value, &resolved.warnings));
+            findings.extend(device::devices(&resolved.value));
+            findings.push(checks::state(env.state_folder(&resolved.value.name).as_deref()));
+            let verify = if verify { Verify::Full } else { Verify::Stamp };
+            findings.extend(checks::files(&resolved.value, &options, verify));
+            findings.push(fit::fit(&resolved.value, &options, fit::room(), runs));
+            findings.push(checks::port(resolved.value.listen.http, runs));
+        }
+        Err(errors) => findings.push(Finding::fail("profile", errors.to_string(), "mend the profile")),
+    }
+    findings.push(engine);
+    findings
+}
+
+/// Whether an engine answers, and whether one is there. None at all is fine unless one was named.
+fn engine(context: &Context) -> (Finding, bool) {
     let asked = context.client().and_then(|client| {
         context.block_on(async {
             let snapshot = client.snapshot().await?;
@@ -103,14 +116,14 @@ fn engine(context: &Context) -> Finding {
         })
     });
     match asked {
-        Ok(detail) => Finding::ok("engine", detail),
+        Ok(detail) => (Finding::ok("engine", detail), true),
         Err(CliError::Failed { message, .. }) if context.globals.engine.is_some() => {
-            Finding::fail("engine", message, "is it running, and is --engine right?")
+            (Finding::fail("engine", message, "is it running, and is --engine right?"), false)
         }
         Err(CliError::Failed { code: ExitCode::Denied, message, .. }) => {
-            Finding::warn("engine", message, "give its key with --key-file or LANEKEEPER_KEY")
+            (Finding::warn("engine", message, "give its key with --key-file or LANEKEEPER_KEY"), true)
         }
-        Err(_) => Finding::ok("engine", "none is running (`lanekeeper serve` starts one)"),
+        Err(_) => (Finding::ok("engine", "none is running (`lanekeeper serve` starts one)"), false),
     }
 }
 

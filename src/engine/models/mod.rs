@@ -8,6 +8,7 @@ pub mod api;
 pub mod backend;
 pub mod bert;
 pub mod chat;
+pub mod footprint;
 pub mod gguf;
 pub mod kernels;
 pub mod llama;

@@ -34,6 +34,13 @@ impl KvCache {
         }
     }
 
+    /// Bytes that a cache of this shape reserves.
+    pub fn bytes_of(layers: usize, slots: usize, capacity: usize, kv_heads: usize, head_dim: usize) -> u64 {
+        let positions = (capacity.div_ceil(TILE) * TILE) as u64;
+        let heads = layers as u64 * slots as u64 * kv_heads as u64;
+        4 * heads * positions * (head_dim as u64 + (head_dim.div_ceil(TILE) * TILE) as u64)
+    }
+
     /// Bytes reserved for keys and values.
     pub fn bytes(&self) -> u64 {
         4 * (self.keys.len() + self.values.len()) as u64
