@@ -105,7 +105,10 @@ impl Redaction {
         while !rest.is_empty() {
             let end = rest.find(|c| !in_token(c)).unwrap_or(rest.len());
             let (token, after) = rest.split_at(end);
-            whole.push_str(shown(token));
+            // A full stop or a colon behind it belongs to the sentence.
+            let bare = token.trim_end_matches([':', '.']);
+            whole.push_str(shown(bare));
+            whole.push_str(&token[bare.len()..]);
             let gap = after.find(in_token).unwrap_or(after.len());
             whole.push_str(&after[..gap]);
             rest = &after[gap..];
@@ -135,14 +138,13 @@ fn in_token(c: char) -> bool {
 
 /// What stands for a word that may tell where something is.
 fn shown(token: &str) -> &str {
-    let bare = token.trim_end_matches([':', '.']);
-    let path = bare.strip_prefix("file:").unwrap_or(bare);
-    let address = bare.parse::<SocketAddr>().map(|a| a.ip()).or_else(|_| bare.parse::<IpAddr>());
+    let path = token.strip_prefix("file:").unwrap_or(token);
+    let address = token.parse::<SocketAddr>().map(|a| a.ip()).or_else(|_| token.parse::<IpAddr>());
     match address {
         Ok(ip) if ip.is_loopback() || ip.is_unspecified() => token,
         Ok(_) => "<address>",
-        Err(_) if bare.contains("://") => "<url>",
-        Err(_) if bare.starts_with("file:") => "<path>",
+        Err(_) if token.contains("://") => "<url>",
+        Err(_) if token.starts_with("file:") => "<path>",
         // One slash is a route or a unit; a path of a machine has a name behind it.
         Err(_) if (path.starts_with('/') && path.len() > 1 && !is_route(path)) || path.starts_with("~/") => "<path>",
         Err(_) => token,
@@ -193,7 +195,7 @@ mod tests {
     #[test]
     fn paths_urls_and_addresses_are_struck_and_routes_and_loopback_stay() {
         let of = |text: &str| redacted(json!([text]))[0].as_str().unwrap_or_default().to_string();
-        assert_eq!(of("/srv/models/w.gguf: cannot open"), "<path> cannot open");
+        assert_eq!(of("/srv/models/w.gguf: cannot open"), "<path>: cannot open");
         assert_eq!(of("under /home/ada now"), "under <path 1> now");
         assert_eq!(of("file:w.gguf or ~/x"), "<path> or <path>");
         assert_eq!(of("from https://host.example/x?y"), "from <url>?y");
