@@ -456,10 +456,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is set, leased, let go and expired: replaying the entries gives the same settings, and no lease
+        /// Whatever is set, leased, let go, expired and broken: replaying the entries gives the same settings, and no lease
         /// outlives its end.
         #[test]
-        fn the_entries_are_the_settings(steps in prop::collection::vec((0usize..4, 0usize..3, 0u32..5, 0u64..4_000), 1..60)) {
+        fn the_entries_are_the_settings(steps in prop::collection::vec((0usize..6, 0usize..3, 0u32..5, 0u64..4_000), 1..60)) {
             let mut ledger = Ledger::default();
             let mut now = 0;
             for (what, knob, value, wait) in steps {
@@ -470,6 +470,20 @@ mod tests {
                     0 => set(knob, &value.to_string()),
                     1 => lease(knob, &value.to_string(), f64::from(value) + 0.5),
                     2 => ChangeRequest { unset: vec![knob.to_string()], ..ChangeRequest::default() },
+                    3 => ChangeRequest {
+                        guard: Some("state==ready".into()),
+                        ..lease(knob, &value.to_string(), f64::from(value) + 0.5)
+                    },
+                    // The oldest guard breaks.
+                    4 => {
+                        let Some((revision, _)) = ledger.guards().pop_first() else { continue };
+                        let next = ledger.broken(revision, now).expect("it holds");
+                        let line = entry(&ledger, EntryKind::Breach, &next, now);
+                        ledger.commit(line);
+                        prop_assert!(!ledger.guards().contains_key(&revision));
+                        prop_assert!(ledger.overrides() == &next && ledger.next_expiry().is_none_or(|at| at > now));
+                        continue;
+                    }
                     _ => ChangeRequest { persist: true, ..set(knob, &value.to_string()) },
                 };
                 make(&mut ledger, &request, now).unwrap();

@@ -261,3 +261,18 @@ fn request(core: &Core, record: &Record, place: Option<&Place>, now: Micros) -> 
         ended_ago_ms: record.ended.map(|(at, _)| (now - at).as_ms()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stuck_lane_degrades_and_a_drain_says_so_first() {
+        let stuck = || vec!["lane clips of `ears` is stuck".to_string()];
+        assert_eq!(engine_state(&[], false, Vec::new()), (EngineState::Ready, Vec::new()));
+        assert_eq!(engine_state(&[], false, stuck()), (EngineState::Degraded, stuck()));
+        let (state, reasons) = engine_state(&[], true, stuck());
+        assert_eq!((state, reasons.len()), (EngineState::Draining, 2));
+        assert!(reasons[0].contains("draining") && reasons[1].contains("ears"));
+    }
+}
