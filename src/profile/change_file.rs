@@ -4,10 +4,11 @@ use super::error::{ProfileError, ProfileErrors};
 use super::origin::{Place, SourceFile};
 use super::value;
 use super::yaml::{Data, Node, parse, unknown_key};
+use crate::control::Predicate;
 use std::sync::Arc;
 
 /// What such a file may say.
-const KEYS: [&str; 5] = ["set", "unset", "reason", "ttl", "persist"];
+const KEYS: [&str; 6] = ["set", "unset", "reason", "ttl", "guard", "persist"];
 
 /// The changes that a file asks for.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct ChangeFile {
     pub unset: Vec<(String, Place)>,
     pub reason: Option<String>,
     pub ttl_s: Option<f64>,
+    /// A condition that the engine holds the change to, while its time lasts.
+    pub guard: Option<String>,
     pub persist: Option<bool>,
 }
 
@@ -58,6 +61,10 @@ pub fn read_changes(text: &str, name: &str) -> Result<ChangeFile, ProfileErrors>
                 Ok(s) => changes.ttl_s = Some(s),
                 Err(why) => errors.push(ProfileError::new(format!("`ttl`: {why}")).place(&entry.value.at)),
             },
+            ("guard", Data::Scalar(text)) => match Predicate::parse(text) {
+                Ok(_) => changes.guard = Some(text.clone()),
+                Err(why) => errors.push(ProfileError::new(format!("`guard`: {why}")).place(&entry.value.at)),
+            },
             ("persist", Data::Scalar(text)) => match value::boolean(text) {
                 Ok(yes) => changes.persist = Some(yes),
                 Err(why) => errors.push(ProfileError::new(format!("`persist`: {why}")).place(&entry.value.at)),
@@ -95,12 +102,13 @@ mod tests {
 
     #[test]
     fn nested_and_dotted_names_mean_the_same() {
-        let text = "reason: evening\nttl: 2h\nset:\n  models.a.wait_ms: 3\n  models:\n    a:\n      lanes: {recordings: {share: 0.3}}\nunset: [models.a.depth]\n";
+        let text = "reason: evening\nttl: 2h\nguard: requests.total<9\nset:\n  models.a.wait_ms: 3\n  models:\n    a:\n      lanes: {recordings: {share: 0.3}}\nunset: [models.a.depth]\n";
         let changes = read_changes(text, "x.yaml").unwrap();
         let set: Vec<_> = changes.set.iter().map(|(n, v, at)| (n.as_str(), v.as_str(), at.line)).collect();
-        assert_eq!(set, [("models.a.wait_ms", "3", 4), ("models.a.lanes.recordings.share", "0.3", 7)]);
+        assert_eq!(set, [("models.a.wait_ms", "3", 5), ("models.a.lanes.recordings.share", "0.3", 8)]);
         assert_eq!((changes.ttl_s, changes.reason.as_deref()), (Some(7_200.0), Some("evening")));
-        assert_eq!(changes.place("models.a.depth").map(|at| (at.line, at.column)), Some((8, 9)));
+        assert_eq!(changes.place("models.a.depth").map(|at| (at.line, at.column)), Some((9, 9)));
+        assert_eq!(changes.guard.as_deref(), Some("requests.total<9"));
     }
 
     #[test]
@@ -114,6 +122,8 @@ mod tests {
         assert!(
             read_changes("set: {a: {b: 1}, a.b: 2}", "x.yaml").unwrap_err().to_string().contains("`a.b` is set twice")
         );
+        let guard = read_changes("ttl: 1m\nguard: requests.total<", "x.yaml").unwrap_err().to_string();
+        assert!(guard.starts_with("x.yaml:2:8: `guard`: column 16: expected a value"), "{guard}");
         assert_eq!(read_changes("", "x.yaml").unwrap(), ChangeFile::default());
     }
 }

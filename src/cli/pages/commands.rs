@@ -30,8 +30,10 @@ fn add(command: &Command, pages: &mut Vec<Page>) {
 fn see_also(name: &str) -> String {
     let related =
         [("lanekeeper", "1"), ("lanekeeper-profile", "5"), ("lanekeeper-exit-codes", "7"), ("lanekeeper-keys", "7")];
+    let conditions = matches!(name, "lanekeeper-wait" | "lanekeeper-try" | "lanekeeper-requests");
     let others: Vec<String> = related
         .iter()
+        .chain(conditions.then_some(&("lanekeeper-conditions", "7")))
         .filter(|(other, _)| *other != name)
         .map(|(other, section)| format!("\\fB{}\\fR({section})", other.replace('-', "\\-")))
         .collect();

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Change settings as a YAML file says: all of it, or nothing.
 ///
-/// The file has `set` (knobs and values, nested or dotted), `unset` (a list of knobs), and optionally `reason`, `ttl` and
-/// `persist`. Options of the command line win over the file. Faults are told with line and column.
+/// The file has `set` (knobs and values, nested or dotted), `unset` (a list of knobs), and optionally `reason`, `ttl`,
+/// `guard` (a condition as for `try`, with `ttl`) and `persist`. Options of the command line win over the file. Faults are told with line and column.
 #[derive(Debug, Args)]
 pub struct ApplyArgs {
     /// The file; `-` is stdin.
@@ -30,6 +30,7 @@ pub fn run(context: &Context, args: &ApplyArgs) -> CliResult {
     request.set = file.set.iter().map(|(knob, value, _)| (knob.clone(), value.clone())).collect();
     request.unset = file.unset.iter().map(|(knob, _)| knob.clone()).collect();
     request.reason = request.reason.or_else(|| file.reason.clone());
+    request.guard = file.guard.clone();
     request.persist = args.persist.persist || (args.options.ttl.is_none() && file.persist.unwrap_or(false));
     request.ttl_s = request.ttl_s.or(file.ttl_s.filter(|_| !args.persist.persist));
     change(context, &request).map_err(|error| placed(error, &file))

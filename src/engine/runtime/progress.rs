@@ -230,7 +230,8 @@ mod tests {
 
     #[test]
     fn who_waits_for_good_reason_is_not_stuck() {
-        let seen: [(&str, fn(u64) -> Seen); 6] = [
+        type At = fn(u64) -> Seen;
+        let seen: [(&str, At); 6] = [
             ("nothing waits", |_| Seen { waiting: 0, ..waits() }),
             ("held, loading, draining", |_| Seen { held: true, ..waits() }),
             ("a long batch", |_| Seen { idle: false, open: false, hangs: Some(s(100)), ..waits() }),

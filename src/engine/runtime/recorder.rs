@@ -143,7 +143,9 @@ impl Recorder {
     pub fn paces(&self, from: Micros, to: Micros, live: &[Record]) -> Vec<LanePace> {
         let requests = lock(&self.requests);
         let from = requests.forgot_until.map_or(from, |until| until.max(from)).min(to);
-        let mut lanes: BTreeMap<LaneKey, (Vec<Micros>, Vec<(Micros, u64)>)> = BTreeMap::new();
+        // Waits of what started, and times and costs of what was served.
+        type Seen = (Vec<Micros>, Vec<(Micros, u64)>);
+        let mut lanes: BTreeMap<LaneKey, Seen> = BTreeMap::new();
         let within = |at: Micros| from <= at && at < to;
         for (ended, request) in requests.since(from) {
             let key = || (request.model.clone(), request.op, request.lane);

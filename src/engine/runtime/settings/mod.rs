@@ -15,9 +15,11 @@
 
 mod effects;
 mod envelope;
+mod faults;
 mod guards;
 mod journal;
 mod leases;
+mod resolve;
 mod store;
 #[cfg(test)]
 mod tests;

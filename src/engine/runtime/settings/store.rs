@@ -1,21 +1,23 @@
 //! The settings themselves: checks, changes, leases, and what is shown.
 
 use super::envelope::narrowed;
+use super::faults::{conflict, read_only, refused};
 use super::journal::{Journal, LIMIT, Opened};
+use super::resolve::{fitting, knob_envelope, resolve, restarts};
 use crate::control::changes::{
     ChangeAnswer, ChangeRequest, Effect, Entry, EntryKind, JOURNAL_SCHEMA, Journal as Shown, KnobChange, Override,
     SCHEMA,
 };
 use crate::control::knobs::{self, Knob, Knobs, Layer, TakesEffect};
-use crate::control::ledger::{Ledger, Moved, Overrides, utc};
+use crate::control::ledger::{Ledger, Overrides, utc};
 use crate::control::predicate::Reading;
 use crate::control::{ErrorKind, Fault};
 use crate::engine::runtime::batch;
 use crate::engine::runtime::clock::{Clock, lock, unix_ms};
 use crate::profile::keys::{Key, Takes};
-use crate::profile::{BoxBase, BoxProfile, Live, ProfileErrors, Resolved, Row, figure, knob};
+use crate::profile::{BoxBase, BoxProfile, ProfileErrors, Resolved, Row, figure, knob};
 use arc_swap::ArcSwap;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -478,50 +480,6 @@ impl Settings {
     }
 }
 
-fn knob_envelope(key: &Key) -> knobs::Envelope {
-    let row = Row { path: String::new(), value: None, origin: crate::profile::Origin::BuiltIn, beneath: Vec::new() };
-    knob(key, &row).envelope
-}
-
-fn restarts(base: &BoxBase, knob: &str) -> bool {
-    base.key(knob).is_ok_and(|key| key.takes == Takes::Restart)
-}
-
-fn resolve(base: &BoxBase, overrides: &Overrides) -> Result<Resolved<BoxProfile>, ProfileErrors> {
-    let live: Vec<Live<'_>> = overrides.values().map(|o| (o.knob.as_str(), o.value.as_str())).collect();
-    base.resolve(&live)
-}
-
-/// The settings of the last life that still fit the profile, which may have changed since; those that do not are told.
-fn fitting(
-    base: &BoxBase,
-    overrides: &Overrides,
-    remarks: &mut Vec<String>,
-) -> Result<(Overrides, Resolved<BoxProfile>), ProfileErrors> {
-    let mut fit = Overrides::new();
-    let mut resolved = base.resolve(&[])?;
-    if let Ok(all) = resolve(base, overrides)
-        && all.value.models.iter().all(|model| batch::check(model).is_ok())
-    {
-        return Ok((overrides.clone(), all));
-    }
-    for (knob, setting) in overrides {
-        let mut more = fit.clone();
-        more.insert(knob.clone(), setting.clone());
-        match resolve(base, &more) {
-            Ok(with) if with.value.models.iter().all(|model| batch::check(model).is_ok()) => {
-                (fit, resolved) = (more, with);
-            }
-            Ok(_) => remarks.push(format!("{knob}={} was set for good and does not fit any more", setting.value)),
-            Err(errors) => {
-                let why = errors.to_string();
-                remarks.push(format!("{knob}={} was set for good and does not fit any more: {why}", setting.value));
-            }
-        }
-    }
-    Ok((fit, resolved))
-}
-
 /// An entry that tells of nothing yet.
 pub(super) fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> Entry {
     Entry {
@@ -561,31 +519,5 @@ fn publish(ledger: &Ledger) -> Published {
         overrides: ledger.overrides().values().map(whole).collect(),
         tail: ledger.tail(TAIL).map(slim).collect(),
         guards: ledger.guards(),
-    }
-}
-
-fn refused(name: &str, all: &[String]) -> Fault {
-    let distinct: BTreeSet<&String> = all.iter().collect();
-    let lines: Vec<&str> = distinct.into_iter().map(String::as_str).collect();
-    Fault::invalid(name, lines.join("\n")).code("invalid_setting")
-}
-
-fn read_only() -> Fault {
-    Fault::new(ErrorKind::Forbidden, "this engine is read-only: its settings cannot be changed while it runs")
-        .code("read_only")
-        .hint("it was started with control.read_only")
-}
-
-fn conflict(moved: Moved) -> Fault {
-    match moved {
-        Moved::Revision { .. } => Fault::new(ErrorKind::Conflict, moved.to_string())
-            .code("revision_moved")
-            .param("if_revision")
-            .hint("look at the settings as they are now, and decide anew"),
-        Moved::Knob { .. } => Fault::new(ErrorKind::Conflict, moved.to_string())
-            .code("knob_moved")
-            .param("revert")
-            .hint("revert the later change first, or set the knob"),
-        Moved::Unknown { .. } | Moved::Start { .. } => Fault::invalid("revert", moved.to_string()),
     }
 }
