@@ -300,6 +300,8 @@ def test_under_load_no_request_notices(engine):
         (["resume", f"{SPEECH_MODEL}/recordings"], lambda: not engine.lanes(SPEECH_MODEL)["recordings"]["paused"]),
         (["pause", LANGUAGE_MODEL], lambda: engine.generation()["slots_used"] == 0),
         (["resume", LANGUAGE_MODEL], lambda: engine.generation()["slots_used"] > 0),
+        (["try", f"{prefix}.wait_ms=30", "--for", "10m", "--guard", f"{prefix}.lanes.clips.pending<100 && state==ready"],
+         lambda: speech_caps()["wait_ms"] == 30),
         (["freeze", SPEECH_MODEL], lambda: engine.model(SPEECH_MODEL)["queues"][0]["controller"]["frozen"]),
     ]
     try:
