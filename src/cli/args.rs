@@ -101,6 +101,7 @@ pub enum Command {
     Doctor(super::doctor::DoctorArgs),
     Report(super::report::ReportArgs),
     Record(super::record::RecordArgs),
+    Replay(super::replay::ReplayArgs),
     Simulate(super::simulate::SimulateArgs),
     Bench(super::bench::BenchArgs),
     Completions(super::completions::CompletionsArgs),

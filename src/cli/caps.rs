@@ -23,8 +23,8 @@ pub struct CapsArgs {
     watch: WatchArgs,
 }
 
-#[derive(Debug, Serialize)]
-struct NamedCaps {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct NamedCaps {
     model: String,
     op: Op,
     caps: Caps,
@@ -61,6 +61,7 @@ fn write(all: &[NamedCaps], out: &mut dyn Write, style: TableStyle) -> io::Resul
         Column::left("SOURCE"),
         Column::right("ITEMS"),
         Column::right("WAIT"),
+        Column::right("WAITS").wide(),
         Column::right("COALESCE").wide(),
         Column::right("DEPTH").spare(5),
         Column::right("QUEUE").wide(),
@@ -89,6 +90,10 @@ fn write(all: &[NamedCaps], out: &mut dyn Write, style: TableStyle) -> io::Resul
             Cell::new(&caps.max_batch_cost_source),
             caps.max_batch_requests.into(),
             millis(caps.wait_ms).into(),
+            known(caps.wait_floor_ms.zip(caps.wait_ceiling_ms), |(floor, ceiling)| {
+                format!("{} to {}", millis(floor), millis(ceiling))
+            })
+            .into(),
             millis(caps.coalesce_ms).into(),
             caps.depth.into(),
             caps.max_queue.into(),

@@ -4,6 +4,9 @@ use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::{man, pages};
 use crate::control::commits::CommitFrame;
+use crate::control::recording;
+use crate::control::routes::Route;
+use crate::control::snapshot::{Model, Requests};
 use crate::control::{Arrivals, ChangeAnswer, ChangeRequest, Journal, Knobs, Snapshot};
 use crate::profile::{ProfileKind, schema};
 use clap::Args;
@@ -49,6 +52,16 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("change-answer.json", schemars::schema_for!(ChangeAnswer).to_value()),
         ("journal.json", schemars::schema_for!(Journal).to_value()),
         ("arrivals.json", schemars::schema_for!(Arrivals).to_value()),
+        ("recording-header.json", schemars::schema_for!(recording::Header).to_value()),
+        ("recording-event.json", schemars::schema_for!(recording::Event).to_value()),
+        ("view-models.json", schemars::schema_for!(Vec<Model>).to_value()),
+        ("view-lanes.json", schemars::schema_for!(super::lanes::Lanes).to_value()),
+        ("view-turns.json", schemars::schema_for!(Vec<super::turns::Turns>).to_value()),
+        ("view-caps.json", schemars::schema_for!(Vec<super::caps::NamedCaps>).to_value()),
+        ("view-speculation.json", schemars::schema_for!(Vec<super::speculation::Named>).to_value()),
+        ("view-routes.json", schemars::schema_for!(Vec<Route>).to_value()),
+        ("view-requests.json", schemars::schema_for!(Requests).to_value()),
+        ("view-why.json", schemars::schema_for!(super::why::Why).to_value()),
         ("profile-box.json", schema(ProfileKind::Box)),
         ("profile-model.json", schema(ProfileKind::Model)),
         ("profile-load.json", schema(ProfileKind::Load)),

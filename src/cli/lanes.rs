@@ -28,16 +28,16 @@ pub struct LanesArgs {
     watch: WatchArgs,
 }
 
-#[derive(Serialize)]
-struct Lanes {
+#[derive(Serialize, schemars::JsonSchema)]
+pub struct Lanes {
     queues: Vec<NamedQueue>,
     generation: Vec<Generation>,
     /// Whether what waits gets on.
     progress: Vec<LaneProgress>,
 }
 
-#[derive(Serialize)]
-struct NamedQueue {
+#[derive(Serialize, schemars::JsonSchema)]
+pub struct NamedQueue {
     model: String,
     #[serde(flatten)]
     queue: Queue,

@@ -35,6 +35,7 @@ mod print;
 mod profile;
 mod pull;
 mod record;
+mod replay;
 mod report;
 mod requests;
 mod rerank;
@@ -132,6 +133,7 @@ fn dispatch(context: &Context, command: &Command) -> CliResult {
         Command::Doctor(args) => doctor::run(context, args),
         Command::Report(args) => report::run(context, args),
         Command::Record(args) => record::run(context, args),
+        Command::Replay(args) => replay::run(context, args),
         Command::Simulate(args) => simulate::run(context, args),
         Command::Bench(args) => bench::run(context, args),
         Command::Completions(args) => completions::run(args),

@@ -4,9 +4,11 @@
 //! without tearing the screen, and a slow one holds nothing up. One that changes something is first asked about: where it
 //! has a dry run, with what that says. All others belong into a shell.
 
+mod whatif;
+
 use super::args::{Cli, Command, Globals};
 use crate::tui::Meaning;
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use std::ffi::OsString;
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,35 +17,38 @@ use tokio::process;
 /// How long a command may take before it is given up: a plan of a long recording takes longest.
 const LIMIT: Duration = Duration::from_secs(60);
 /// Lines of a dry run that a question shows.
-const ABOUT: usize = 12;
+const ABOUT: usize = 16;
+/// How long a question waits for its what-if.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a command does, as far as the console must know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     /// It shows something and ends.
     Shows,
-    /// It changes something; whether it has a dry run.
-    Changes { dry_run: bool },
+    /// It changes something; whether it has a dry run, and the command that tells what it would have made of the last
+    /// minutes.
+    Changes { dry_run: bool, plan: Option<Vec<String>> },
     /// It belongs into a shell.
     Shell,
 }
 
 fn kind(command: &Command, words: &[String]) -> Kind {
     let says = |word: &str| words.iter().any(|said| said == word);
-    let changes = if says("--dry-run") { Kind::Shows } else { Kind::Changes { dry_run: true } };
+    let changes = |plan| if says("--dry-run") { Kind::Shows } else { Kind::Changes { dry_run: true, plan } };
     match command {
         Command::Try(_) if says("--follow") => Kind::Shell,
-        Command::Set(_)
-        | Command::Try(_)
-        | Command::Unset(_)
-        | Command::Apply(_)
+        Command::Set(args) => changes(whatif::plan_of(args.settings(), &[])),
+        Command::Try(args) => changes(whatif::plan_of(args.settings(), &[])),
+        Command::Unset(args) => changes(whatif::plan_of(&[], args.knobs())),
+        Command::Apply(_)
         | Command::Pause(_)
         | Command::Resume(_)
         | Command::Freeze(_)
         | Command::Thaw(_)
         | Command::Drain(_)
-        | Command::Undrain(_) => changes,
-        Command::Journal(_) if says("revert") => changes,
+        | Command::Undrain(_) => changes(None),
+        Command::Journal(_) if says("revert") => changes(None),
         Command::Journal(_) | Command::Knobs(_) | Command::Get(_) | Command::Diff(_) | Command::Plan(_) => Kind::Shows,
         Command::Status(_)
         | Command::Models(_)
@@ -55,7 +60,7 @@ fn kind(command: &Command, words: &[String]) -> Kind {
         | Command::Requests(_)
         | Command::Why(_) => Kind::Shows,
         Command::Cancel(_) | Command::Hold(_) | Command::Release(_) | Command::Move(_) => {
-            Kind::Changes { dry_run: false }
+            Kind::Changes { dry_run: false, plan: None }
         }
         _ => Kind::Shell,
     }
@@ -79,17 +84,10 @@ impl Palette {
         Palette { engine }
     }
 
-    /// The commands that can be typed: those that show or change something.
+    /// The commands that can be typed: those that show or change something. A list, since the grammar takes longer to
+    /// build than the first screen may take.
     pub fn words() -> Vec<String> {
-        let offered = |name: &str| match Cli::try_parse_from(["lanekeeper", name]) {
-            Ok(cli) => kind(&cli.command, &[]) != Kind::Shell,
-            // It wants arguments: whether it is offered is seen with them.
-            Err(_) => OFFERED.contains(&name),
-        };
-        let command = Cli::command();
-        let names =
-            command.get_subcommands().filter(|command| !command.is_hide_set()).map(|command| command.get_name());
-        names.filter(|name| offered(name)).chain(["help"]).map(str::to_string).collect()
+        OFFERED.iter().chain(&["help"]).map(ToString::to_string).collect()
     }
 
     /// What `line` means; what only shows is run.
@@ -103,19 +101,33 @@ impl Palette {
             Ok(Kind::Shell) => {
                 Meaning::Refused(format!("{line}: that is for a shell; C-z leaves to one, fg comes back"))
             }
-            Ok(Kind::Shows) => match self.child(&words).await {
-                Ok(text) => Meaning::Output { title: line, text },
+            Ok(Kind::Shows) => match self.child(&words, LIMIT).await {
+                Ok(said) => Meaning::Output { title: line, text: said.text() },
                 Err(why) => Meaning::Refused(why),
             },
-            Ok(Kind::Changes { dry_run: false }) => Meaning::Change { line, about: Vec::new() },
-            Ok(Kind::Changes { dry_run: true }) => {
+            Ok(Kind::Changes { dry_run: false, .. }) => Meaning::Change { line, about: Vec::new() },
+            Ok(Kind::Changes { dry_run: true, plan }) => {
                 let mut trial = words.clone();
                 trial.push("--dry-run".to_string());
-                match self.child(&trial).await {
-                    Ok(text) => Meaning::Change { line, about: text.lines().take(ABOUT).map(str::to_string).collect() },
+                let (trial, plan) = tokio::join!(self.child(&trial, LIMIT), self.what_if(plan));
+                match trial {
+                    Ok(said) => {
+                        let about = said.text().lines().map(str::to_string).chain(plan).take(ABOUT).collect();
+                        Meaning::Change { line, about }
+                    }
                     Err(why) => Meaning::Refused(why),
                 }
             }
+        }
+    }
+
+    /// What a change would have made of the last minutes, in lines; nothing where that cannot be told in time.
+    async fn what_if(&self, plan: Option<Vec<String>>) -> Vec<String> {
+        let Some(words) = plan else { return Vec::new() };
+        match self.child(&words, PATIENCE).await {
+            Ok(said) => std::iter::once(String::new()).chain(whatif::lines(&said.out)).collect(),
+            // The dry run tells what is wrong with the change; a plan that is late or denied is only missing.
+            Err(_) => Vec::new(),
         }
     }
 
@@ -126,34 +138,73 @@ impl Palette {
             // The console shows how far a drain is: nothing has to wait for it.
             words.push("--no-wait".to_string());
         }
-        let text = self.child(&words).await?;
-        Ok(text.lines().rfind(|line| !line.trim().is_empty()).map_or(format!("done: {line}"), str::to_string))
+        let said = self.child(&words, LIMIT).await?;
+        // What is remarked upon (the revision, the lease) says more than the table above it.
+        let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(str::to_string);
+        Ok(last(&said.remarks).or_else(|| last(&said.out)).unwrap_or_else(|| format!("done: {line}")))
     }
 
-    /// The whole output of a command that succeeds (its remarks where it writes nothing else), or its error.
-    async fn child(&self, words: &[String]) -> Result<String, String> {
+    /// What a command that succeeds says, or its error.
+    async fn child(&self, words: &[String], limit: Duration) -> Result<Said, String> {
         let program = std::env::current_exe().map_err(|e| format!("this program cannot be found: {e}"))?;
         let mut command = process::Command::new(program);
         command.args(words).args(&self.engine);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        let output = match tokio::time::timeout(LIMIT, command.output()).await {
+        let output = match tokio::time::timeout(limit, command.output()).await {
             Ok(output) => output.map_err(|e| format!("{} could not be run: {e}", words.join(" ")))?,
-            Err(_) => return Err(format!("{} was given up after {} s", words.join(" "), LIMIT.as_secs())),
+            Err(_) => return Err(format!("{} was given up after {} s", words.join(" "), limit.as_secs())),
         };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (out, remarks) = (text(&output.stdout), text(&output.stderr));
         match output.status.success() {
-            true if out.trim().is_empty() => Ok(remarks),
-            true => Ok(out),
+            true => Ok(Said { out, remarks }),
             false => Err(first_error(&remarks)),
         }
     }
 }
 
-/// Commands that cannot be read without arguments, and can be typed with them.
-const OFFERED: [&str; 15] = [
-    "why", "cancel", "hold", "release", "move", "get", "set", "try", "unset", "plan", "apply", "pause", "resume",
-    "freeze", "thaw",
+/// What a command wrote.
+struct Said {
+    out: String,
+    remarks: String,
+}
+
+impl Said {
+    /// The result; the remarks where there is nothing else.
+    fn text(self) -> String {
+        if self.out.trim().is_empty() { self.remarks } else { self.out }
+    }
+}
+
+const OFFERED: [&str; 28] = [
+    "status",
+    "models",
+    "lanes",
+    "turns",
+    "caps",
+    "speculation",
+    "routes",
+    "requests",
+    "why",
+    "cancel",
+    "hold",
+    "release",
+    "move",
+    "knobs",
+    "get",
+    "set",
+    "try",
+    "unset",
+    "diff",
+    "plan",
+    "apply",
+    "journal",
+    "pause",
+    "resume",
+    "freeze",
+    "thaw",
+    "drain",
+    "undrain",
 ];
 
 /// What the words are, by the CLI's grammar; else what they mean instead (help, an error).
@@ -213,6 +264,7 @@ fn split(line: &str) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     fn words(line: &str) -> Vec<String> {
         split(line).unwrap()
@@ -233,13 +285,18 @@ mod tests {
     fn the_clis_grammar_says_what_a_line_does() {
         let of = |line: &str| read(&words(line)).map_err(|meaning| meaning(line.to_string()));
         assert_eq!(of("caps -o wide"), Ok(Kind::Shows));
-        assert_eq!(of("cancel req-1 req-2"), Ok(Kind::Changes { dry_run: false }));
-        assert_eq!(of("set minilm-l6.wait_ms=5 --ttl 10m"), Ok(Kind::Changes { dry_run: true }));
+        assert_eq!(of("cancel req-1 req-2"), Ok(Kind::Changes { dry_run: false, plan: None }));
+        let planned = "plan minilm-l6.wait_ms=5 -o json".split(' ').map(str::to_string).collect();
+        assert_eq!(
+            of("set minilm-l6.wait_ms=5 --ttl 10m --reason a=b"),
+            Ok(Kind::Changes { dry_run: true, plan: Some(planned) })
+        );
         assert_eq!(of("set minilm-l6.wait_ms=5 --dry-run"), Ok(Kind::Shows));
-        assert_eq!(of("journal revert 7"), Ok(Kind::Changes { dry_run: true }));
+        assert_eq!(of("journal revert 7"), Ok(Kind::Changes { dry_run: true, plan: None }));
         assert_eq!(of("journal -n 5"), Ok(Kind::Shows));
-        assert_eq!(of("unset --all"), Ok(Kind::Changes { dry_run: true }));
-        assert_eq!(of("try a.b=5 --for 1m --guard state==ready"), Ok(Kind::Changes { dry_run: true }));
+        assert_eq!(of("unset --all"), Ok(Kind::Changes { dry_run: true, plan: None }));
+        let tried = of("try a.b=5 --for 1m --guard state==ready");
+        assert!(matches!(tried, Ok(Kind::Changes { dry_run: true, plan: Some(plan) }) if plan[1] == "a.b=5"));
         assert_eq!(of("try a.b=5 --for 1m --follow"), Ok(Kind::Shell));
         assert_eq!(of("serve"), Ok(Kind::Shell));
         assert_eq!(of("top"), Ok(Kind::Shell));
@@ -251,13 +308,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_shows_or_changes_something() {
-        let words = Palette::words();
-        for offered in ["status", "caps", "why", "cancel", "routes", "set", "journal", "drain", "plan", "help"] {
-            assert!(words.iter().any(|word| word == offered), "{offered} in {words:?}");
+    fn what_is_offered_is_what_shows_or_changes_something() {
+        let command = Cli::command();
+        for name in command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name) {
+            let offered = OFFERED.contains(&name);
+            // Some arguments are required by some commands, and taken by others.
+            let line = [vec![name], vec![name, "a=1"], vec![name, "a", "b"], vec![name, "-f", "x"]];
+            let parsed = line.iter().find_map(|line| Cli::try_parse_from(["lanekeeper"].iter().chain(line)).ok());
+            if let Some(cli) = parsed {
+                assert_eq!(kind(&cli.command, &[]) != Kind::Shell, offered, "{name}");
+            }
         }
-        for shell in ["serve", "top", "chat", "generate", "completions"] {
-            assert!(!words.iter().any(|word| word == shell), "{shell} in {words:?}");
+        for name in OFFERED {
+            assert!(command.find_subcommand(name).is_some(), "there is no command {name}");
         }
     }
 }

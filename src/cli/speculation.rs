@@ -24,8 +24,8 @@ pub struct SpeculationArgs {
     watch: WatchArgs,
 }
 
-#[derive(Serialize)]
-struct Named {
+#[derive(Serialize, schemars::JsonSchema)]
+pub struct Named {
     model: String,
     #[serde(flatten)]
     view: SpeculationView,
@@ -43,11 +43,11 @@ pub fn run(context: &Context, args: &SpeculationArgs) -> CliResult {
 
 const COLUMNS: [Column; 15] = [
     Column::left("MODEL"),
-    Column::left("POLICY"),
+    Column::left("POLICY").spare(1),
     Column::left("GATE"),
     Column::right("PREDICTED"),
     Column::right("MEASURED"),
-    Column::right("WIDTH"),
+    Column::right("WIDTH").spare(2),
     Column::right("ACCEPTED"),
     Column::left("NATIVE"),
     Column::left("TAIL"),

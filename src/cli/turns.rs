@@ -24,8 +24,8 @@ pub struct TurnsArgs {
 }
 
 /// The turns of one queue that has two lanes.
-#[derive(Debug, Serialize)]
-struct Turns {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct Turns {
     model: String,
     op: Op,
     slice_windows: Option<u64>,

@@ -25,8 +25,8 @@ pub struct WhyArgs {
 }
 
 /// A request and the reason for its wait.
-#[derive(Debug, Serialize)]
-struct Why {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct Why {
     #[serde(flatten)]
     request: Request,
     /// Absent when it does not wait.
@@ -40,8 +40,8 @@ struct Why {
     estimate_error: Option<EstimateError>,
 }
 
-#[derive(Debug, Serialize)]
-struct Reason {
+#[derive(Debug, Serialize, schemars::JsonSchema)]
+pub struct Reason {
     code: WaitCode,
     sentence: &'static str,
     way_out: &'static str,

@@ -2,7 +2,7 @@
 //!
 //! Floor 4, beside the doors: it knows `control` and HTTP, nothing of the engine's inside. A [`Client`] is an address
 //! and a key; it holds no connection and no state. A [`Feed`] owns one task that follows the engine's snapshots and
-//! reconnects for ever. Every fault is a [`ClientError`], which knows its exit code and, mostly, a way out.
+//! reconnects for ever; a [`Tape`] is a recorded session in memory. Every fault is a [`ClientError`], which knows its exit code and, mostly, a way out.
 
 pub mod control;
 pub mod error;
@@ -10,6 +10,7 @@ pub mod feed;
 pub mod http;
 pub mod inference;
 mod multipart;
+pub mod recording;
 pub mod sse;
 pub mod target;
 #[cfg(test)]
@@ -25,4 +26,5 @@ pub use inference::{
     Answered, ChatRequest, Embeddings, GenerationPiece, GenerationStream, RankedDocument, Reranking, Transcription,
     TranscriptionStream, Usage,
 };
+pub use recording::{Moment, SessionWriter, Tape, TapeError};
 pub use target::{Key, Target, socket_folder};

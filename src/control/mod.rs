@@ -15,6 +15,7 @@ pub mod ledger;
 mod names;
 pub mod op;
 pub mod predicate;
+pub mod recording;
 pub mod routes;
 pub mod snapshot;
 pub mod speculation;

@@ -2,10 +2,11 @@
 
 use super::snapshot::{Model, ModelState, Snapshot};
 use super::{Op, snapshot::Queue};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The way that a model's work takes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Route {
     pub model: String,
     pub ops: Vec<Op>,
@@ -21,7 +22,7 @@ pub struct Route {
 }
 
 /// How far a route goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteKind {
     /// It does not leave this engine.
@@ -37,7 +38,7 @@ impl RouteKind {
 }
 
 /// One stop of a route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Stage {
     pub node: String,
     /// The device on the node: `cpu`, `cuda:0`.

@@ -276,6 +276,13 @@ pub struct Caps {
     pub max_batch_cost_source: String,
     pub max_batch_requests: u64,
     pub wait_ms: f64,
+    /// The range that the controller moves the wait in, and where it began; absent where nothing can move it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_floor_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_start_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_ceiling_ms: Option<f64>,
     pub coalesce_ms: f64,
     /// Batches that may be in flight at once.
     pub depth: u64,

@@ -54,5 +54,5 @@ pub use types::{
     AudioLimits, BoxProfile, Console, DType, DeviceChoice, DraftHead, Family, FileRole, GenerationSettings, Limits,
     Listen, ModelFile, ModelProfile, Retention, Source,
 };
-pub use value::seconds;
+pub use value::{bytes, seconds};
 pub use workload::{ArrivalPattern, ClientClass, LaneService, SchedulerSettings, Workload};

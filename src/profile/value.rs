@@ -98,7 +98,8 @@ pub(super) fn count_or(text: &str, word: &str, min: u64, max: u64) -> Result<Opt
     count(text, min, max).map(Some).map_err(|why| format!("{why}; or the word `{word}`"))
 }
 
-pub(super) fn bytes(text: &str, min: u64, max: u64) -> Result<u64, String> {
+/// A size in bytes: `16k`, `64M`, `64MB`.
+pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, String> {
     scaled(text, "a size", min, max, |suffix| power(suffix.strip_suffix('B').unwrap_or(suffix)))
 }
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
-/// The variables that decide how the console looks.
-const VARIABLES: [&str; 7] = ["NO_COLOR", "COLORTERM", "TERM", "COLORFGBG", "LC_ALL", "LC_CTYPE", "LANG"];
+/// The variables that decide how the console looks, and how wide it is where there is no terminal.
+const VARIABLES: [&str; 8] = ["NO_COLOR", "COLORTERM", "TERM", "COLORFGBG", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG"];
 
 /// The surroundings of the console.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 //! The task that runs [`run`] owns the state and the terminal; snapshots reach it through a watch (the newest wins),
 //! actions towards the engine leave through [`Actions`], so that no network code is in here. Beside that task there is
 //! only crossterm's thread that reads the keyboard. When the engine is away, keys still answer and the header says so;
-//! whatever ends the console (return, error, panic, signal) restores the terminal.
+//! whatever ends the console (return, error, panic, signal) restores the terminal. In place of an engine a recorded session
+//! can be watched ([`replay`]).
 
 pub mod facts;
 pub mod glyphs;
@@ -19,7 +20,9 @@ pub mod view;
 
 pub use facts::{Depth, Facts};
 pub use keys::{KeyDoc, Keys, key_docs};
-pub use model::Meaning;
+pub use model::{Meaning, View};
 pub use plain::plain_line;
-pub use term::{Acting, Actions, Asking, Exit, Interpreting, Options, TuiError, run, run_until};
+pub use term::{
+    Acting, Actions, Asking, Exit, Interpreting, Options, TuiError, replay, run, run_until, still, still_of_tape,
+};
 pub use theme::{Theme, ThemeName};

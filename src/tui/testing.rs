@@ -3,9 +3,10 @@
 use super::facts::Depth;
 use super::glyphs::Glyphs;
 use super::keys::Key;
-use super::model::{Cmd, Msg, State, View, update};
+use super::model::{Cmd, Msg, Playback, State, View, update};
 use super::theme::{Theme, ThemeName};
 use super::view::Look;
+use crate::client::Tape;
 use crate::control::Snapshot;
 use crate::control::knobs::Knobs;
 use crate::control::snapshot::Request;
@@ -16,6 +17,19 @@ pub fn recorded(name: &str) -> Snapshot {
     let path = format!("{}/tests/fixtures/snapshots/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The recorded session: under load, a share lowered at 12 s with a lease of ten seconds, the engine gone at 25 s.
+pub fn session() -> Arc<Tape> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/session.jsonl");
+    Arc::new(Tape::open(path.as_ref()).unwrap_or_else(|error| panic!("{error}")))
+}
+
+/// A state that plays the recorded session from its beginning.
+pub fn playing(view: View, size: (u16, u16)) -> State {
+    let mut state = State::new(view, false, size);
+    state.play(Playback::new(session()));
+    state
 }
 
 /// The recorded table of settings.

@@ -50,6 +50,16 @@ pub fn fit<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
     Cow::Owned(kept)
 }
 
+/// The end of `text` in at most `width` columns, for what is told apart by its end: what goes is announced by an ellipsis.
+pub fn end_of<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, str> {
+    if columns(text) <= width {
+        return Cow::Borrowed(text);
+    }
+    let mut rests = text.char_indices().map(|(at, _)| &text[at..]);
+    let rest = rests.find(|rest| columns(rest) < width).unwrap_or_default();
+    Cow::Owned(if width == 0 { String::new() } else { format!("{}{rest}", glyphs.ellipsis) })
+}
+
 /// A time span for people, in at most five columns: `8ms`, `420ms`, `1.9s`, `58s`, `3m20`, `2h05`, `4d`.
 pub fn duration(ms: f64) -> String {
     if !ms.is_finite() || ms < 0.0 {
@@ -170,6 +180,7 @@ mod tests {
         fn a_cut_fits(text in any::<String>(), width in 0usize..30) {
             let safe = neutral(&text, &UNICODE).into_owned();
             prop_assert!(columns(&fit(&safe, width, &UNICODE)) <= width);
+            prop_assert!(columns(&end_of(&safe, width, &UNICODE)) <= width);
         }
 
         #[test]

@@ -23,6 +23,13 @@ pub struct SetArgs {
     persist: PersistArgs,
 }
 
+impl SetArgs {
+    /// The `KNOB=VALUE` pairs as they were typed.
+    pub fn settings(&self) -> &[String] {
+        &self.settings
+    }
+}
+
 /// Let live settings go: what the profile, the environment or the command line says holds again.
 #[derive(Debug, Args)]
 pub struct UnsetArgs {
@@ -34,6 +41,13 @@ pub struct UnsetArgs {
     all: bool,
     #[command(flatten)]
     options: TakeBackArgs,
+}
+
+impl UnsetArgs {
+    /// The knobs that are named.
+    pub fn knobs(&self) -> &[String] {
+        &self.knobs
+    }
 }
 
 /// Options of a change that takes something back.

@@ -38,6 +38,13 @@ pub struct TryArgs {
     options: TakeBackArgs,
 }
 
+impl TryArgs {
+    /// The `KNOB=VALUE` pairs as they were typed.
+    pub fn settings(&self) -> &[String] {
+        &self.settings
+    }
+}
+
 pub fn run(context: &Context, args: &TryArgs) -> CliResult {
     let request = ChangeRequest {
         set: pairs(&args.settings)?,

@@ -31,6 +31,10 @@ pub enum Action {
     Newer,
     MinuteOlder,
     MinuteNewer,
+    Oldest,
+    Newest,
+    Slower,
+    Faster,
     CancelRequest,
     Edit,
     Copy,
@@ -73,6 +77,10 @@ impl Action {
             Action::Newer => "newer",
             Action::MinuteOlder => "minute-older",
             Action::MinuteNewer => "minute-newer",
+            Action::Oldest => "oldest",
+            Action::Newest => "newest",
+            Action::Slower => "slower",
+            Action::Faster => "faster",
             Action::CancelRequest => "cancel",
             Action::Edit => "edit",
             Action::Copy => "copy",
@@ -179,10 +187,10 @@ pub const TABLE: &[Binding] = &[
     row(
         &[&[Key::Char('e')]],
         Action::Edit,
-        Places::SETTINGS.and(Places::JOURNAL),
+        Places::SETTINGS.and(Places::JOURNAL).and(Places::REQUESTS),
         Some(("e", "edit")),
-        "Settings: type another value for the selected knob; Journal: undo the selected change (what it would do is shown, \
-         and nothing happens before you confirm)",
+        "Settings: type another value for the selected knob; Journal: undo the selected change; Requests: hold the selected \
+         one, or let it go (what it would do is shown, and nothing happens before you confirm)",
     ),
     row(
         &[&[Key::Char('/')]],
@@ -201,7 +209,7 @@ pub const TABLE: &[Binding] = &[
         Action::Freeze,
         VIEWS_AND_DETAIL,
         Some(("Space", "freeze")),
-        "freeze what is shown, or let it go on; the data go on arriving meanwhile",
+        "freeze what is shown, or let it go on; the data go on arriving meanwhile (a recording stops, and plays on)",
     ),
     row(
         &[&[Key::Left], &[Key::Char('h')]],
@@ -219,6 +227,22 @@ pub const TABLE: &[Binding] = &[
     ),
     row(&[&[Key::Char('[')]], Action::MinuteOlder, VIEWS_AND_DETAIL, None, "look a minute back"),
     row(&[&[Key::Char(']')]], Action::MinuteNewer, VIEWS_AND_DETAIL, None, "while frozen: a minute on"),
+    row(
+        &[&[Key::Char('{')]],
+        Action::Oldest,
+        VIEWS_AND_DETAIL,
+        None,
+        "look at the oldest that is kept; of a recording: its beginning",
+    ),
+    row(
+        &[&[Key::Char('}')]],
+        Action::Newest,
+        VIEWS_AND_DETAIL,
+        None,
+        "while frozen: on to the newest; of a recording: its end",
+    ),
+    row(&[&[Key::Char('<')]], Action::Slower, VIEWS_AND_DETAIL, None, "play a recording slower, down to x0.25"),
+    row(&[&[Key::Char('>')]], Action::Faster, VIEWS_AND_DETAIL, None, "play a recording faster, up to x16"),
     row(
         &[&[Key::Char(':')]],
         Action::Command,

@@ -38,7 +38,7 @@ const WORDS: [&str; 15] = [
 ];
 
 /// Understands a line; `Ok(None)` for an empty one. An own word may be cut short while only one begins with it; what is
-/// one of the CLI's `words`, or says more than the console's own word takes, is left to the CLI.
+/// one of the CLI's `words`, or says more than the console's own word takes, is left to the CLI (in full: it cuts none short).
 pub fn parse(line: &str, words: &[String]) -> Result<Option<Command>, String> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -54,6 +54,9 @@ pub fn parse(line: &str, words: &[String]) -> Result<Option<Command>, String> {
         return Ok(Some(Command::Cli(line.to_string())));
     }
     let full = full_word(word, words)?;
+    if is_cli(full) && !rest.is_empty() && !matches!(full, "cancel" | "help") {
+        return Ok(Some(Command::Cli(format!("{full} {rest}"))));
+    }
     let takes_nothing = || match rest {
         "" => Ok(()),
         _ => Err(format!("{full} takes no argument, and {rest:?} is one")),
@@ -165,6 +168,7 @@ mod tests {
         ]
         .into_iter()
         .for_each(cli);
+        assert_eq!(parse("lan -m x", &words()), Ok(Some(Command::Cli("lanes -m x".to_string()))));
     }
 
     #[test]

@@ -9,9 +9,11 @@ pub mod help;
 pub mod history;
 pub mod lines;
 mod overlays;
+pub mod playback;
 pub mod requests;
 pub mod ring;
 pub mod settings;
+mod tape;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -19,6 +21,7 @@ mod update;
 pub use cursor::Cursor;
 pub use history::History;
 pub use lines::{Line, LineKey, LineKind};
+pub use playback::Playback;
 pub use requests::{Sort, Table};
 pub use ring::Ring;
 pub use settings::Settings;
@@ -225,6 +228,8 @@ pub struct State {
     pub frozen: Option<Seen>,
     /// The last minutes, to look back.
     pub ring: Ring,
+    /// The recording that plays, where no engine is watched.
+    pub playback: Option<Playback>,
     pub table: Table,
     /// What `n` and `N` look for among lines.
     pub search: String,
@@ -255,6 +260,7 @@ impl State {
             live: None,
             frozen: None,
             ring: Ring::default(),
+            playback: None,
             table: Table::default(),
             search: String::new(),
             line: Cursor::default(),
@@ -280,8 +286,11 @@ impl State {
         Some(self.now_ms.saturating_sub(self.frozen.as_ref()?.received_ms))
     }
 
-    /// Age of the newest data, by the console's clock.
+    /// Age of the newest data, by the console's clock; what is recorded has none.
     pub fn age_ms(&self) -> Option<u64> {
+        if self.playback.is_some() {
+            return None;
+        }
         Some(self.now_ms.saturating_sub(self.live.as_ref()?.received_ms))
     }
 

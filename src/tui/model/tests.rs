@@ -1,7 +1,7 @@
 //! The reducer: what keys and snapshots do, and what no sequence of them can break.
 
 use super::super::keys::Key;
-use super::super::testing::{crowd, knobs, press, recorded, take, type_text, watching};
+use super::super::testing::{crowd, knobs, playing, press, recorded, take, type_text, watching};
 use super::requests::arrange;
 use super::*;
 use crate::control::snapshot::RequestState;
@@ -385,12 +385,70 @@ fn any_message() -> impl Strategy<Value = Msg> {
     ]
 }
 
+#[test]
+fn one_comes_to_the_newest_entry_of_the_journal() {
+    let entry = |state: &State| state.settings.entry.key().copied();
+    let state = watching(&recorded("busy"), View::Journal, (80, 24));
+    assert_eq!(entry(&press(state.clone(), &[Key::Char('j')])), Some(8));
+    let mut snapshot = recorded("busy");
+    snapshot.seq += 1;
+    let mut newest = snapshot.journal_tail.last().cloned().unwrap();
+    newest.revision = 10;
+    snapshot.journal_tail.push(newest);
+    let away = press(state.clone(), &[Key::Char('j'), Key::Char('2')]);
+    let (away, _) = take(away, [fresh(snapshot.clone(), 31_000)]);
+    assert_eq!(entry(&press(away, &[Key::Char('8')])), Some(10));
+    let (stayed, _) = take(press(state, &[Key::Char('j')]), [fresh(snapshot, 31_000)]);
+    assert_eq!(entry(&stayed), Some(8), "what is being looked at does not move");
+}
+
+#[test]
+fn a_recording_plays_stops_and_is_walked_on() {
+    let at = |state: &State| state.playback.as_ref().unwrap().at_ms();
+    let seq = |state: &State| state.live.as_ref().unwrap().snapshot.seq;
+    let state = playing(View::Settings, (80, 24));
+    let (first, begin) = (seq(&state), at(&state));
+    assert!(state.settings.knobs.is_some() && begin < 1000);
+    let state = take(state, [Msg::Tick { now_ms: 5_000 }]).0;
+    assert!(at(&state) >= 5_000 && seq(&state) > first);
+    let stopped = press(state.clone(), &[Key::Char(' ')]);
+    let later = take(stopped.clone(), [Msg::Tick { now_ms: 50_000 }]).0;
+    assert_eq!((at(&later), seq(&later)), (at(&stopped), seq(&stopped)), "stopped, time does nothing");
+    let back = press(later, &[Key::Char('{'), Key::Right, Key::Right]);
+    assert_eq!(at(&back), begin + 2_000);
+    let fast = take(press(back, &[Key::Char(' '), Key::Char('>'), Key::Char('>')]), [Msg::Tick { now_ms: 52_000 }]).0;
+    assert_eq!(at(&fast), begin + 10_000, "four seconds each");
+    let ended = take(fast, [Msg::Tick { now_ms: 90_000 }]).0;
+    assert!(ended.playback.as_ref().unwrap().paused && ended.stale(), "the engine was gone at its end");
+    assert_eq!(at(&press(ended, &[Key::Char(' ')])), begin, "from the end it plays from the beginning");
+}
+
+#[test]
+fn nothing_can_be_changed_in_a_recording() {
+    let state = playing(View::Requests, (80, 24));
+    for keys in [&[Key::Char('x')][..], &[Key::Char('R')]] {
+        let told = press(state.clone(), keys);
+        assert!(told.overlay.is_none() && told.toast.unwrap().text.contains("a recording plays"));
+    }
+    let change = Msg::Meant(Meaning::Change { line: "set a=1".into(), about: Vec::new() });
+    let (told, commands) = take(state, [change]);
+    assert!(commands.is_empty() && told.overlay.is_none() && told.toast.unwrap().error);
+    let live = press(requests_view(), &[Key::Char('>')]);
+    assert!(live.toast.unwrap().text.contains("only a recording"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_sequence_of_messages_breaks_the_state(messages in prop::collection::vec(any_message(), 1..60)) {
-        let mut state = State::new(View::Requests, false, (80, 24));
+    fn no_sequence_of_messages_breaks_the_state(
+        messages in prop::collection::vec(any_message(), 1..60), recorded in any::<bool>()
+    ) {
+        // A recording is not fed: what comes from a feed then comes from nowhere.
+        let from_feed = |msg: &Msg| matches!(msg, Msg::Fresh { .. } | Msg::Away { .. } | Msg::Knobs(_));
+        let messages: Vec<Msg> = messages.into_iter().filter(|msg| !recorded || !from_feed(msg)).collect();
+        let mut state =
+            if recorded { playing(View::Requests, (80, 24)) } else { State::new(View::Requests, false, (80, 24)) };
         for msg in messages {
             let (next, commands) = update(state, msg.clone());
             state = next;

@@ -4,10 +4,12 @@ use super::super::keys::{Action, Found, Key};
 use super::command::{self, Command};
 use super::lines::lines_of;
 use super::overlays::{output, scroll};
+use super::ring::STEP_MS;
 use super::settings;
+use super::tape;
 use super::{
-    Ask, Cmd, Confirm, Line, Link, Meaning, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State, Target, Toast,
-    View,
+    Ask, Cmd, Confirm, Cursor, Line, Link, Meaning, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State,
+    Target, Toast, View,
 };
 use crate::control::snapshot::RequestState;
 use std::sync::Arc;
@@ -25,7 +27,9 @@ pub(super) const CHROME: u16 = 3;
 pub fn update(mut state: State, msg: Msg) -> (State, Vec<Cmd>) {
     let commands = match msg {
         Msg::Tick { now_ms } => {
+            let passed = now_ms.saturating_sub(state.now_ms);
             state.now_ms = state.now_ms.max(now_ms);
+            tape::pass(&mut state, passed);
             if state.toast.as_ref().is_some_and(|toast| toast.until_ms <= state.now_ms) {
                 state.toast = None;
             }
@@ -100,7 +104,7 @@ pub(super) fn complain(state: &mut State, text: impl Into<String>) {
 }
 
 /// Orders the rows of what is shown anew and finds both selections again.
-fn settle(state: &mut State) {
+pub(super) fn settle(state: &mut State) {
     let shown = state.shown().map(|seen| Arc::clone(&seen.snapshot));
     let Some(snapshot) = shown else { return };
     state.table.refresh(&snapshot.requests.shown);
@@ -274,6 +278,10 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
         Action::Newer => look_on(state, 1),
         Action::MinuteOlder => look_back(state, MINUTE_MS),
         Action::MinuteNewer => look_on(state, MINUTE_MS),
+        Action::Oldest => look_back(state, u64::MAX),
+        Action::Newest => look_on(state, u64::MAX),
+        Action::Slower => tape::change_speed(state, -1),
+        Action::Faster => tape::change_speed(state, 1),
         Action::Show(view) => show(state, view),
         Action::NextView => show(state, state.view.step(1)),
         Action::PreviousView => show(state, state.view.step(View::ALL.len() - 1)),
@@ -331,6 +339,10 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
 }
 
 fn show(state: &mut State, view: View) {
+    if view == View::Journal && state.view != view {
+        // What happened last is what one comes for.
+        state.settings.entry = Cursor::default();
+    }
     state.view = view;
     state.overlay = None;
     settle(state);
@@ -426,6 +438,9 @@ fn open(state: &mut State) {
 }
 
 fn freeze(state: &mut State) {
+    if tape::stop_or_go(state) {
+        return;
+    }
     match state.frozen.take() {
         Some(_) => settle(state),
         None => state.frozen = state.live.clone(),
@@ -434,6 +449,9 @@ fn freeze(state: &mut State) {
 
 /// Shows the snapshot that came before what is shown, or so many milliseconds before it.
 fn look_back(state: &mut State, by_ms: u64) {
+    if tape::walk(state, |at_ms| at_ms.saturating_sub(by_ms.max(STEP_MS))) {
+        return;
+    }
     let Some(shown) = state.shown().map(|seen| seen.received_ms) else { return };
     let found = state.ring.before(shown.saturating_sub(by_ms - 1));
     match found.or_else(|| state.ring.oldest().filter(|oldest| oldest.received_ms < shown)) {
@@ -445,6 +463,9 @@ fn look_back(state: &mut State, by_ms: u64) {
 
 /// Shows what came after; behind the newest, the view goes on by itself.
 fn look_on(state: &mut State, by_ms: u64) {
+    if tape::walk(state, |at_ms| at_ms.saturating_add(by_ms.max(STEP_MS))) {
+        return;
+    }
     let Some(shown) = state.frozen.as_ref().map(|seen| seen.received_ms) else { return };
     state.frozen = state.ring.after(shown.saturating_add(by_ms - 1));
     settle(state);
@@ -484,6 +505,10 @@ fn copy(state: &mut State) -> Vec<Cmd> {
 }
 
 fn toggle_read_only(state: &mut State) {
+    if state.playback.is_some() {
+        complain(state, "a recording plays: there is nothing that could be changed");
+        return;
+    }
     if state.read_only.locked {
         complain(state, "read-only since start (--read-only): leave the console to change that");
         return;
@@ -519,7 +544,13 @@ fn ask_to_cancel_one(state: &mut State, id: String) {
 
 fn refuse_when_read_only(state: &mut State) -> bool {
     if state.read_only.on {
-        let way_out = if state.read_only.locked { "started with --read-only" } else { "R lifts it" };
+        let way_out = if state.playback.is_some() {
+            "a recording plays"
+        } else if state.read_only.locked {
+            "started with --read-only"
+        } else {
+            "R lifts it"
+        };
         complain(state, format!("read-only: nothing can be changed here ({way_out})"));
     }
     state.read_only.on

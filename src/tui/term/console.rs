@@ -1,13 +1,14 @@
 //! The console's task: events in, frames out.
 
-use super::super::model::{Cmd, Link, Msg, State, update};
+use super::super::model::{Cmd, Link, Msg, Playback, State, update};
 use super::super::view::{self, Hit, Look};
 use super::guard::{Guard, holds_terminal};
-use super::pace::Pace;
+use super::pace::{Haste, Pace};
 use super::signals::{Asked, Signals, stop_here};
+use super::surface::Surface;
 use super::writer::Writer;
-use super::{Actions, Exit, Options, Screen, TuiError, input, panics};
-use crate::client::{Feed, FeedState};
+use super::{Actions, Exit, Options, TuiError, input, panics};
+use crate::client::{Feed, FeedState, Tape};
 use crate::control::Snapshot;
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::EventStream;
@@ -44,19 +45,52 @@ pub async fn run_until(
     options: Options,
     done: impl Future<Output = ()>,
 ) -> Result<Exit, TuiError> {
+    in_terminal(Some(feed), None, actions, options, done).await
+}
+
+/// Plays a recorded session, from `from_ms` after its beginning on.
+pub async fn replay(tape: Arc<Tape>, from_ms: u64, actions: impl Actions, options: Options) -> Result<Exit, TuiError> {
+    let mut playback = Playback::new(tape);
+    if from_ms > playback.at_ms() {
+        playback.seek(from_ms);
+    }
+    in_terminal(None, Some(playback), actions, options, std::future::pending()).await
+}
+
+async fn in_terminal(
+    feed: Option<Feed>,
+    playback: Option<Playback>,
+    actions: impl Actions,
+    options: Options,
+    done: impl Future<Output = ()>,
+) -> Result<Exit, TuiError> {
     if !options.facts.interactive {
         return Err(TuiError::NotATerminal);
     }
     panics::as_console(async move {
         let signals = Signals::listen()?;
-        let guard = Guard::enter(options.mouse)?;
+        let guard = Guard::enter(options.mouse, options.inline.is_some())?;
         let writer = Writer::start(put).map_err(writing)?;
         let mut console = Console::new(actions, &options, guard, writer);
+        if let Some(playback) = playback {
+            console.state.play(playback);
+        }
         let exit = console.work(feed, signals, done).await;
         console.writer.settle(LAST_FRAME);
         exit
     })
     .await
+}
+
+/// The next state of the feed; for ever none where nothing is watched.
+async fn next(feed: &mut Option<Feed>) -> FeedState {
+    let Some(lives) = feed else { return std::future::pending().await };
+    if lives.states.changed().await.is_ok() {
+        return lives.states.borrow_and_update().clone();
+    }
+    *feed = None;
+    let why = "the feed has ended".to_string();
+    FeedState::Reconnecting { attempt: 1, retry_in: Duration::MAX, why, last: None }
 }
 
 /// The terminal's size; a terminal that does not know it is taken for the classic one.
@@ -73,16 +107,16 @@ struct Console<A> {
     look: Look,
     guard: Guard,
     state: State,
-    screen: Screen,
+    surface: Surface,
     hits: Vec<Hit>,
     began: Instant,
     pace: Pace,
     writer: Writer,
     /// Bytes that go out with the next frame: what was copied.
     extra: Vec<u8>,
-    /// Something changed since the last frame; `urgent` if a person waits for it.
+    /// Something changed since the last frame, and how much that matters.
     dirty: bool,
-    urgent: bool,
+    haste: Haste,
     /// Bytes written since the last tick, and the running mean.
     written: u64,
     mean: f64,
@@ -93,7 +127,8 @@ struct Console<A> {
 
 impl<A: Actions> Console<A> {
     fn new(actions: A, options: &Options, guard: Guard, writer: Writer) -> Console<A> {
-        let mut state = State::new(options.view, options.read_only, terminal_size());
+        let surface = Surface::new(options.inline);
+        let mut state = State::new(options.view, options.read_only, surface.fit(terminal_size()));
         state.keys = Arc::clone(&options.keys);
         state.words = actions.words().into();
         Console {
@@ -102,14 +137,14 @@ impl<A: Actions> Console<A> {
             look: options.look(),
             guard,
             state,
-            screen: Screen::new(),
+            surface,
             hits: Vec::new(),
             began: Instant::now(),
             pace: Pace::default(),
             writer,
             extra: Vec::new(),
             dirty: true,
-            urgent: true,
+            haste: Haste::Soon,
             written: 0,
             mean: 0.0,
             quit: false,
@@ -119,7 +154,7 @@ impl<A: Actions> Console<A> {
 
     async fn work(
         &mut self,
-        mut feed: Feed,
+        mut feed: Option<Feed>,
         mut signals: Signals,
         done: impl Future<Output = ()>,
     ) -> Result<Exit, TuiError> {
@@ -127,12 +162,14 @@ impl<A: Actions> Console<A> {
         let mut events = EventStream::new();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut feed_lives = true;
-        let first = feed.states.borrow_and_update().clone();
-        self.take_feed(first)?;
+        if let Some(feed) = &mut feed {
+            let first = feed.states.borrow_and_update().clone();
+            self.take_feed(first)?;
+        }
         while !self.quit {
-            let due = self.pace.due(self.urgent, self.look.reduced_motion).unwrap_or(self.began);
+            let due = self.pace.due(self.haste, self.look.reduced_motion).unwrap_or(self.began);
             let idle = self.writer.idle();
+            let moment = self.next_moment();
             // In this order: ending comes before drawing, drawing before more data.
             tokio::select! {
                 biased;
@@ -147,24 +184,19 @@ impl<A: Actions> Console<A> {
                 event = events.next() => match event {
                     None => return Ok(Exit::InputClosed),
                     Some(Err(source)) => return Err(TuiError::Terminal { doing: "reading the keyboard of", source }),
-                    Some(Ok(event)) => if let Some(msg) = input::message(event, &self.hits) {
-                        self.urgent = true;
+                    Some(Ok(event)) => for msg in input::messages(event, &self.hits) {
+                        let msg = self.fit(msg);
+                        self.hurry(if matches!(msg, Msg::Resize { .. }) { Haste::Soon } else { Haste::Key });
                         self.take(msg)?;
                     },
                 },
-                changed = feed.states.changed(), if feed_lives => {
-                    let news = match changed {
-                        Ok(()) => feed.states.borrow_and_update().clone(),
-                        Err(_) => {
-                            feed_lives = false;
-                            let why = "the feed has ended".to_string();
-                            FeedState::Reconnecting { attempt: 1, retry_in: Duration::MAX, why, last: None }
-                        }
-                    };
-                    self.take_feed(news)?;
+                news = next(&mut feed) => self.take_feed(news)?,
+                () = sleep_until(moment.unwrap_or(self.began).into()), if moment.is_some() => {
+                    let now_ms = self.now_ms();
+                    self.take(Msg::Tick { now_ms })?;
                 },
                 Some(news) = self.acting.next() => {
-                    self.urgent = true;
+                    self.hurry(Haste::Soon);
                     self.take(news)?;
                 },
                 _ = ticks.tick() => self.tick()?,
@@ -175,6 +207,24 @@ impl<A: Actions> Console<A> {
 
     fn now_ms(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
+    }
+
+    fn hurry(&mut self, haste: Haste) {
+        self.haste = self.haste.max(haste);
+    }
+
+    /// A new size of the terminal is that of what is drawn on.
+    fn fit(&mut self, msg: Msg) -> Msg {
+        let Msg::Resize { width, height } = msg else { return msg };
+        self.surface.forget();
+        let (width, height) = self.surface.fit((width, height));
+        Msg::Resize { width, height }
+    }
+
+    /// When the recording has something new.
+    fn next_moment(&self) -> Option<Instant> {
+        let next_ms = self.state.playback.as_ref()?.next_ms()?;
+        Some(self.began + Duration::from_millis(self.state.now_ms + next_ms))
     }
 
     fn take_feed(&mut self, news: FeedState) -> Result<(), TuiError> {
@@ -244,7 +294,7 @@ impl<A: Actions> Console<A> {
                 let copy = CopyToClipboard::to_clipboard_from(text);
                 crossterm::queue!(self.extra, copy).map_err(writing)?;
             }
-            Cmd::Repaint => self.screen.forget(),
+            Cmd::Repaint => self.surface.forget(),
             Cmd::Suspend => self.suspend()?,
             Cmd::Quit => self.quit = true,
         }
@@ -262,9 +312,9 @@ impl<A: Actions> Console<A> {
     fn resume(&mut self) -> Result<(), TuiError> {
         self.guard.resume()?;
         self.paused = false;
-        self.screen.forget();
-        self.urgent = true;
-        let (width, height) = terminal_size();
+        self.surface.begin_anew();
+        self.hurry(Haste::Soon);
+        let (width, height) = self.surface.fit(terminal_size());
         self.take(Msg::Resize { width, height })
     }
 
@@ -274,9 +324,9 @@ impl<A: Actions> Console<A> {
         let area = buffer.area;
         let drawn = view::draw(&self.state, &self.look, area, &mut buffer);
         self.hits = drawn.hits;
-        let bytes = self.screen.frame(buffer, drawn.cursor);
+        let bytes = self.surface.frame(buffer, drawn.cursor);
         self.dirty = false;
-        self.urgent = false;
+        self.haste = Haste::Data;
         let mut bytes = bytes.into_bytes();
         bytes.append(&mut self.extra);
         self.pace.wrote(Instant::now(), bytes.len(), self.state.size);

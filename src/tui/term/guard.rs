@@ -8,12 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the terminal is ours. A process has one terminal, and the panic hook must reach this from anywhere.
 static HELD: AtomicBool = AtomicBool::new(false);
+static INLINE: AtomicBool = AtomicBool::new(false);
 static MOUSE: AtomicBool = AtomicBool::new(false);
 
 /// Alternate screen, no cursor, bracketed paste.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?2004h";
 /// The reverse, ending a synchronized update that a panic may have left open, and plain text again.
 const LEAVE: &str = "\x1b[?2026l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
+/// The same in the lines under the prompt: no other screen; lines that are too long are cut, not wrapped.
+const ENTER_INLINE: &str = "\x1b[?25l\x1b[?7l\x1b[?2004h";
+/// The cursor rests on the last line: what comes next begins under it.
+const LEAVE_INLINE: &str = "\x1b[?2026l\x1b[?2004l\x1b[?7h\x1b[0m\x1b[?25h\r\n";
 const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
 const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
@@ -31,7 +36,8 @@ pub fn restore() {
     if MOUSE.load(Ordering::SeqCst) {
         let _ = out.write_all(MOUSE_OFF.as_bytes());
     }
-    let _ = out.write_all(LEAVE.as_bytes()).and_then(|()| out.flush());
+    let leave = if INLINE.load(Ordering::SeqCst) { LEAVE_INLINE } else { LEAVE };
+    let _ = out.write_all(leave.as_bytes()).and_then(|()| out.flush());
     let _ = disable_raw_mode();
 }
 
@@ -41,7 +47,8 @@ fn take() -> Result<(), TuiError> {
     HELD.store(true, Ordering::SeqCst);
     let mut out = std::io::stdout().lock();
     let mouse = if MOUSE.load(Ordering::SeqCst) { MOUSE_ON } else { "" };
-    let written = out.write_all(ENTER.as_bytes()).and_then(|()| out.write_all(mouse.as_bytes()));
+    let enter = if INLINE.load(Ordering::SeqCst) { ENTER_INLINE } else { ENTER };
+    let written = out.write_all(enter.as_bytes()).and_then(|()| out.write_all(mouse.as_bytes()));
     written.and_then(|()| out.flush()).map_err(failed)
 }
 
@@ -51,8 +58,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes the terminal.
-    pub fn enter(mouse: bool) -> Result<Guard, TuiError> {
+    /// Takes the terminal, or `inline` some of its lines.
+    pub fn enter(mouse: bool, inline: bool) -> Result<Guard, TuiError> {
+        INLINE.store(inline, Ordering::SeqCst);
         MOUSE.store(mouse, Ordering::SeqCst);
         let guard = Guard { _hook: PanicHook::install() };
         take()?;

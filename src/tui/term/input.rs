@@ -6,20 +6,27 @@ use super::super::view::Hit;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
-/// What an event means; `None` for what the console does not listen to.
-pub fn message(event: Event, hits: &[Hit]) -> Option<Msg> {
-    match event {
-        Event::Key(event) if event.kind != KeyEventKind::Release => key(event).map(Msg::Key),
+/// What an event means: nothing, for what the console does not listen to. A terminal sends Alt and a key as Esc and the key,
+/// and over a slow line Esc and the next key come together: the two cannot be told apart, and are taken for the second.
+pub fn messages(event: Event, hits: &[Hit]) -> Vec<Msg> {
+    let one = match event {
+        Event::Key(mut event) if event.kind != KeyEventKind::Release => {
+            let escaped = event.modifiers.contains(KeyModifiers::ALT);
+            event.modifiers.remove(KeyModifiers::ALT);
+            let first = escaped.then_some(Msg::Key(Key::Esc));
+            return first.into_iter().chain(key(event).map(Msg::Key)).collect();
+        }
         Event::Paste(text) => Some(Msg::Paste(text)),
         Event::Resize(width, height) => Some(Msg::Resize { width, height }),
         Event::Mouse(event) => click(event, hits).map(Msg::Click),
         _ => None,
-    }
+    };
+    one.into_iter().collect()
 }
 
 fn key(event: KeyEvent) -> Option<Key> {
     let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
-    if event.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::META) {
+    if event.modifiers.intersects(KeyModifiers::SUPER | KeyModifiers::META) {
         return None;
     }
     match event.code {
@@ -58,13 +65,19 @@ mod tests {
 
     #[test]
     fn presses_become_keys_and_releases_do_not() {
-        let press = |code, modifiers| message(Event::Key(KeyEvent::new(code, modifiers)), &[]);
-        let is = |msg: Option<Msg>, key| matches!(msg, Some(Msg::Key(k)) if k == key);
-        assert!(is(press(KeyCode::Char('G'), KeyModifiers::SHIFT), Key::Char('G')));
-        assert!(is(press(KeyCode::Char('D'), KeyModifiers::CONTROL), Key::Ctrl('d')));
-        assert!(is(press(KeyCode::Tab, KeyModifiers::SHIFT), Key::BackTab));
-        assert!(press(KeyCode::Char('x'), KeyModifiers::ALT).is_none());
+        let press = |code, modifiers| {
+            let keys = messages(Event::Key(KeyEvent::new(code, modifiers)), &[]).into_iter().map(|msg| match msg {
+                Msg::Key(key) => key,
+                other => panic!("{other:?} is no key"),
+            });
+            keys.collect::<Vec<_>>()
+        };
+        assert_eq!(press(KeyCode::Char('G'), KeyModifiers::SHIFT), [Key::Char('G')]);
+        assert_eq!(press(KeyCode::Char('D'), KeyModifiers::CONTROL), [Key::Ctrl('d')]);
+        assert_eq!(press(KeyCode::Tab, KeyModifiers::SHIFT), [Key::BackTab]);
+        assert_eq!(press(KeyCode::Char('x'), KeyModifiers::SUPER), []);
+        assert_eq!(press(KeyCode::Char('2'), KeyModifiers::ALT), [Key::Esc, Key::Char('2')], "read in one piece");
         let release = KeyEvent::new_with_kind(KeyCode::Enter, KeyModifiers::NONE, KeyEventKind::Release);
-        assert!(message(Event::Key(release), &[]).is_none());
+        assert!(messages(Event::Key(release), &[]).is_empty());
     }
 }

@@ -6,15 +6,19 @@
 
 mod console;
 mod guard;
+mod inline;
 mod input;
 mod pace;
 mod panics;
 mod screen;
 mod signals;
+mod still;
+mod surface;
 mod writer;
 
-pub use console::{run, run_until};
+pub use console::{replay, run, run_until};
 pub use screen::Screen;
+pub use still::{still, still_of_tape};
 
 use super::facts::{Depth, Facts};
 use super::glyphs::Glyphs;
@@ -45,6 +49,8 @@ pub struct Options {
     pub mouse: bool,
     /// The view to begin with.
     pub view: View,
+    /// Stay in so many lines under the prompt instead of opening another screen.
+    pub inline: Option<u16>,
     pub keys: Arc<KeyTable>,
     pub facts: Facts,
 }
@@ -61,6 +67,7 @@ impl Options {
             reduced_motion: false,
             mouse: false,
             view: View::Overview,
+            inline: None,
             keys: KeyTable::usual(),
             facts,
         }

@@ -6,8 +6,8 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier};
 use std::fmt::Write;
 
-const BEGIN_FRAME: &str = "\x1b[?2026h";
-const END_FRAME: &str = "\x1b[?2026l";
+pub(super) const BEGIN_FRAME: &str = "\x1b[?2026h";
+pub(super) const END_FRAME: &str = "\x1b[?2026l";
 
 /// How the terminal draws the next character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Screen {
             }
             let pen = Pen { fg: cell.fg, bg: cell.bg, modifier: cell.modifier };
             if self.pen != Some(pen) {
-                write_pen(pen, out);
+                write_pen(pen.fg, pen.bg, pen.modifier, out);
                 self.pen = Some(pen);
             }
             out.push_str(cell.symbol());
@@ -92,7 +92,7 @@ impl Default for Screen {
 
 /// What is drawn over the right half of a wide character leaves a blank of its left half, as it does on a terminal:
 /// otherwise the differences would count on a character that no terminal shows.
-fn blank_halves(buffer: &mut Buffer) {
+pub(super) fn blank_halves(buffer: &mut Buffer) {
     let area = buffer.area;
     for y in area.top()..area.bottom() {
         for x in area.left()..area.right().saturating_sub(1) {
@@ -103,21 +103,19 @@ fn blank_halves(buffer: &mut Buffer) {
     }
 }
 
-fn width(cell: &Cell) -> u16 {
+pub(super) fn width(cell: &Cell) -> u16 {
     (columns(cell.symbol()) as u16).max(1)
 }
 
-fn write_pen(pen: Pen, out: &mut String) {
+pub(super) fn write_pen(fg: Color, bg: Color, modifier: Modifier, out: &mut String) {
     out.push_str("\x1b[0");
-    for (modifier, code) in
-        [(Modifier::BOLD, 1), (Modifier::DIM, 2), (Modifier::UNDERLINED, 4), (Modifier::REVERSED, 7)]
-    {
-        if pen.modifier.contains(modifier) {
+    for (one, code) in [(Modifier::BOLD, 1), (Modifier::DIM, 2), (Modifier::UNDERLINED, 4), (Modifier::REVERSED, 7)] {
+        if modifier.contains(one) {
             let _ = write!(out, ";{code}");
         }
     }
-    write_colour(pen.fg, 30, out);
-    write_colour(pen.bg, 40, out);
+    write_colour(fg, 30, out);
+    write_colour(bg, 40, out);
     out.push('m');
 }
 

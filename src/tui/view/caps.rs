@@ -23,8 +23,11 @@ fn shown(controller: &Controller, selected: bool) -> usize {
 
 fn height(line: &Line<'_>, selected: bool) -> u16 {
     match line.kind {
-        // Title, cost, range, batch, control, latency, and the moves or that there are none.
-        LineKind::Queue(queue) => 6 + shown(&queue.controller, selected).max(1) as u16,
+        // Title, cost, range, wait (where it is adapted), batch, control, latency, and the moves or that there are none.
+        LineKind::Queue(queue) => {
+            let wait = u16::from(queue.caps.wait_ceiling_ms.is_some());
+            6 + wait + shown(&queue.controller, selected).max(1) as u16
+        }
         // Title, slots, kv, queue.
         LineKind::Generation(_) => 4,
         LineKind::Bare => 1,
@@ -53,6 +56,7 @@ fn queue_card(queue: &Queue, selected: bool, canvas: &mut Canvas<'_>, area: Rect
     let known = caps.max_batch_cost_floor.is_some() || caps.max_batch_cost_ceiling.is_some();
     cards::row("range", &[(&range, if known { Label::Text } else { Label::Dim })], canvas, area, y);
     y += 1;
+    y += u16::from(wait(caps, canvas, area, y));
     let batch = format!(
         "{}, wait {}, coalesce {}, depth {}, queue of {}",
         words::requests(caps.max_batch_requests),
@@ -85,30 +89,53 @@ fn queue_card(queue: &Queue, selected: bool, canvas: &mut Canvas<'_>, area: Rect
     }
 }
 
-/// The cost cap as a track from nothing to the highest bound there is, with a mark for each bound.
+/// The sign of each bound on a track, in the order in which they are drawn: where marks meet, the last is what matters.
+struct Marks {
+    floor: Option<f64>,
+    ceiling: Option<f64>,
+    start: Option<f64>,
+    hard: Option<f64>,
+    cap: f64,
+}
+
+impl Marks {
+    /// A track from nothing to the highest bound there is, filled up to `filled`. Returns the column after it.
+    fn draw(&self, head: &str, filled: f64, label: Label, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> u16 {
+        let top = [self.hard, self.ceiling].into_iter().flatten().fold(self.cap, f64::max).max(f64::MIN_POSITIVE);
+        let gauge = (area.width / 3).clamp(8, 48);
+        let x = area.x + cards::HEAD;
+        let at = |value: f64| x + ((value / top).clamp(0.0, 1.0) * f64::from(gauge - 1)).round() as u16;
+        canvas.put(area.x, y, cards::HEAD, head, Label::Head);
+        canvas.gauge(x, y, gauge, filled / top, label);
+        let marks = [
+            (self.floor, "[", Label::Dim),
+            (self.ceiling, "]", Label::Dim),
+            (self.start, "+", Label::Dim),
+            (self.hard, "!", Label::Bad),
+            (Some(self.cap), "|", Label::Strong),
+        ];
+        for (value, sign, label) in marks {
+            if let Some(value) = value {
+                canvas.put(at(value), y, 1, sign, label);
+            }
+        }
+        x + gauge + 2
+    }
+}
+
+/// The cost cap between its bounds, and what binds.
 fn cost(op: Op, caps: &Caps, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
-    let bounds = [caps.max_batch_cost_hard, caps.max_batch_cost_ceiling];
-    let top = bounds.iter().flatten().copied().fold(caps.max_batch_cost, u64::max).max(1);
-    let gauge = (area.width / 3).clamp(8, 48);
-    let x = area.x + cards::HEAD;
-    let at = |cost: u64| x + ((cost as f64 / top as f64) * f64::from(gauge - 1)).round() as u16;
-    canvas.put(area.x, y, cards::HEAD, "cost", Label::Head);
+    let known = |cost: Option<u64>| cost.map(|cost| cost as f64);
+    let marks = Marks {
+        floor: known(caps.max_batch_cost_floor),
+        ceiling: known(caps.max_batch_cost_ceiling),
+        start: known(caps.max_batch_cost_start),
+        hard: known(caps.max_batch_cost_hard),
+        cap: caps.max_batch_cost as f64,
+    };
     let bound = caps.max_batch_cost_effective < caps.max_batch_cost;
     let fill = if bound { Label::Warn } else { Label::GaugeFull };
-    canvas.gauge(x, y, gauge, caps.max_batch_cost_effective as f64 / top as f64, fill);
-    // The cap is drawn last: where marks meet, it is what matters.
-    let marks = [
-        (caps.max_batch_cost_floor, "[", Label::Dim),
-        (caps.max_batch_cost_ceiling, "]", Label::Dim),
-        (caps.max_batch_cost_start, "+", Label::Dim),
-        (caps.max_batch_cost_hard, "!", Label::Bad),
-        (Some(caps.max_batch_cost), "|", Label::Strong),
-    ];
-    for (cost, sign, label) in marks {
-        if let Some(cost) = cost {
-            canvas.put(at(cost.min(top)), y, 1, sign, label);
-        }
-    }
+    let x = marks.draw("cost", caps.max_batch_cost_effective as f64, fill, canvas, area, y);
     let text = match bound {
         true => format!(
             "binds at {}, cap {}",
@@ -118,9 +145,21 @@ fn cost(op: Op, caps: &Caps, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
         false => format!("cap {}", words::cost(op, caps.max_batch_cost)),
     };
     let hard = caps.max_batch_cost_hard.map(|hard| format!(", hard {}", words::cost(op, hard))).unwrap_or_default();
-    let rest = area.right().saturating_sub(x + gauge + 2);
     let label = if bound { Label::Warn } else { Label::Text };
-    canvas.pieces(x + gauge + 2, y, rest, &[(&text, label), (&hard, Label::Dim)]);
+    canvas.pieces(x, y, area.right().saturating_sub(x), &[(&text, label), (&hard, Label::Dim)]);
+}
+
+/// The window that a batch waits for, where the controller moves it. Says whether it is drawn.
+fn wait(caps: &Caps, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> bool {
+    let (Some(floor), Some(ceiling)) = (caps.wait_floor_ms, caps.wait_ceiling_ms) else { return false };
+    let start = caps.wait_start_ms;
+    let marks = Marks { floor: Some(floor), ceiling: Some(ceiling), start, hard: None, cap: caps.wait_ms };
+    let x = marks.draw("wait", caps.wait_ms, Label::GaugeFull, canvas, area, y);
+    let start = start.map(|start| format!("  + start {}", duration(start))).unwrap_or_default();
+    let now = format!("waits {}", duration(caps.wait_ms));
+    let range = format!("  [ floor {}{start}  ] ceiling {}", duration(floor), duration(ceiling));
+    canvas.pieces(x, y, area.right().saturating_sub(x), &[(&now, Label::Text), (&range, Label::Dim)]);
+    true
 }
 
 /// The range of the cost cap, each bound with the mark that it has on the track.

@@ -39,8 +39,10 @@ pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
         right.push(piece(traffic(bytes), Label::Dim, 5));
     }
     match &state.link {
+        Link::Live { .. } if state.playback.is_some() => {}
         Link::Live { missed: 0 } => right.push(piece("missed 0", Label::Dim, 6)),
         Link::Live { missed } => right.push(piece(format!("missed {}", count(*missed)), Label::Warn, 2)),
+        Link::Away { .. } if state.playback.is_some() => right.push(piece("ENGINE AWAY", Label::Bad, 0)),
         Link::Away { attempt, .. } if state.live.is_some() => {
             right.push(piece(format!("RECONNECTING {attempt}"), Label::Bad, 0));
         }
@@ -53,13 +55,27 @@ pub fn draw(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
     if let Some(left) = state.next_expiry_ms() {
         right.push(piece(format!("lease {}", coarse(left)), Label::Warn, 1));
     }
+    if let Some(playback) = &state.playback {
+        let place = format!("{}/{}", clock(playback.at_ms()), clock(playback.length_ms()));
+        let (how, label) = match playback.paused {
+            true if playback.at_end() => (format!("REPLAY ended {place}"), Label::Warn),
+            true => (format!("REPLAY paused {place}"), Label::Warn),
+            false => (format!("REPLAY {} {place}", playback.pace()), Label::Busy),
+        };
+        right.push(piece(how, label, 0));
+    }
     if let Some(ago) = state.looked_at_ms() {
         right.push(piece(format!("FROZEN {} ago", coarse(ago as f64)), Label::Warn, 0));
     }
-    if state.read_only.on {
+    if state.read_only.on && state.playback.is_none() {
         right.push(piece("read-only", Label::Warn, 1));
     }
     lay_out(left, right, canvas, row);
+}
+
+/// A place on a recording: minutes and seconds.
+fn clock(ms: u64) -> String {
+    format!("{}:{:02}", ms / 60_000, ms / 1000 % 60)
 }
 
 /// Bytes a second in words coarse enough that showing them costs next to nothing.
@@ -107,8 +123,8 @@ pub fn tabs(state: &State, canvas: &mut Canvas<'_>, row: Rect) {
         canvas.hit(Rect { x, width: used, ..row }, Target::Tab(view));
         x += used + 1;
     }
-    if let (Link::Away { .. }, Some(_)) = (&state.link, &state.live) {
-        let (why, _) = words::absence(state);
+    if let (Link::Away { why, .. }, Some(_)) = (&state.link, &state.live) {
+        let why = if state.playback.is_some() { why.clone() } else { words::absence(state).0 };
         let room = row.right().saturating_sub(x + 2);
         if usize::from(room) > 24 {
             canvas.put_right(x + 1, row.y, room, &format!(" {why} "), Label::Bad);

@@ -1,8 +1,8 @@
 //! Journal: who changed which settings when, and why; the newest first.
 
-use super::super::model::settings::entries;
+use super::super::model::settings::{entries, entry_lines};
 use super::super::model::{Seen, State, Target};
-use super::super::text::coarse;
+use super::super::text::{coarse, end_of};
 use super::super::theme::Label;
 use super::layout::{Column, first_row, place};
 use super::{Canvas, overview};
@@ -24,9 +24,15 @@ const COLUMNS: [Column<Id>; 6] = [
     Column::right(Id::Ago, "AGO", 4, 0),
     Column::left(Id::Kind, "KIND", 6, 6, 3),
     Column::left(Id::Actor, "WHO", 10, 16, 1),
-    Column::left(Id::What, "WHAT", 20, 70, 0),
-    Column::left(Id::Reason, "WHY", 10, 60, 2),
+    Column::left(Id::What, "WHAT", 44, 70, 0),
+    Column::left(Id::Reason, "WHY", 16, 60, 2),
 ];
+
+/// Below this width what was changed has to do with less.
+const NARROW: u16 = 72;
+
+/// Lines under the table for what is known of the selected entry.
+const ABOUT: u16 = 4;
 
 /// Draws the view.
 pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
@@ -36,17 +42,26 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
         canvas.put(body.x + 2, body.y + 1, body.width.saturating_sub(3), text, Label::Dim);
         return;
     }
-    let slots = place(&COLUMNS, body.x + 2, body.width.saturating_sub(3));
+    let mut columns = COLUMNS;
+    if body.width < NARROW {
+        columns[4].min = 16;
+    }
+    let slots = place(&columns, body.x + 2, body.width.saturating_sub(3));
     for slot in &slots {
         overview::head(slot, body.y, canvas);
     }
-    let rows = usize::from(body.height.saturating_sub(1));
+    let about = if body.height >= 14 { ABOUT + 1 } else { 0 };
+    let rows = usize::from(body.height.saturating_sub(1 + about));
     let selected = state.settings.entry.index();
     let first = first_row(selected, all.len(), rows);
     for (i, entry) in all.iter().enumerate().skip(first).take(rows) {
         let row = Rect { y: body.y + 1 + (i - first) as u16, height: 1, ..body };
         for slot in &slots {
-            let (text, label) = cell(seen, entry, slot.id, canvas.glyphs().ascii);
+            let (mut text, label) = cell(seen, entry, slot.id, canvas.glyphs().ascii);
+            if let Id::What = slot.id {
+                // The value is at the end, and the end of a name tells it from others.
+                text = end_of(&text, usize::from(slot.width), canvas.glyphs()).into_owned();
+            }
             if slot.right {
                 canvas.put_right(slot.x, row.y, slot.width, &text, label);
             } else {
@@ -58,6 +73,14 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
             canvas.restyle(row, Label::Selected);
         }
         canvas.hit(row, Target::Entry(entry.revision));
+    }
+    if let (Some(entry), true) = (all.get(selected), about > 0) {
+        let y = body.bottom() - about;
+        canvas.rule(body.x, y, body.width, &format!("revision {}", entry.revision), &[]);
+        let lines = entry_lines(entry);
+        for (i, line) in lines.iter().take_while(|line| !line.is_empty()).take(usize::from(ABOUT)).enumerate() {
+            canvas.put(body.x + 2, y + 1 + i as u16, body.width.saturating_sub(3), line, Label::Text);
+        }
     }
 }
 
@@ -82,11 +105,13 @@ fn cell(seen: &Seen, entry: &Entry, id: Id, ascii: bool) -> (String, Label) {
 
 fn what(entry: &Entry, ascii: bool) -> String {
     let arrow = if ascii { "->" } else { "→" };
+    // The end of a name tells it from others, and room is short.
+    let short = |name: &str| name.strip_prefix("models.").unwrap_or(name).to_string();
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
     match entry.changes.as_slice() {
         [] if entry.kind == EntryKind::Start => "the engine was started".to_string(),
         [] => "no setting".to_string(),
-        [one] => format!("{} {} {arrow} {}", one.knob, value(&one.from), value(&one.to)),
-        [one, rest @ ..] => format!("{} {arrow} {}, and {} more", one.knob, value(&one.to), rest.len()),
+        [one] => format!("{} {} {arrow} {}", short(&one.knob), value(&one.from), value(&one.to)),
+        [one, rest @ ..] => format!("{} {arrow} {}, and {} more", short(&one.knob), value(&one.to), rest.len()),
     }
 }

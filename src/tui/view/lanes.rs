@@ -88,7 +88,7 @@ const COLUMNS: [Column<Id>; 9] = [
 
 fn queue_card(queue: &Queue, canvas: &mut Canvas<'_>, area: Rect) {
     let mut columns = COLUMNS;
-    if queue.lanes.iter().any(|lane| lane.paused) {
+    if queue.lanes.iter().any(|lane| lane.paused || lane.held > 0) {
         // "recordings, paused" in full matters more than the last counters.
         columns[0].min = 19;
     }
@@ -134,6 +134,7 @@ fn lane_cell(queue: &Queue, lane: &LaneView, id: Id, canvas: &Canvas<'_>) -> (St
     let trouble = |n: u64| (count(n), if n == 0 { Label::Dim } else { Label::Bad });
     match id {
         Id::Lane if lane.paused => (format!("{} {} paused", lane.lane, glyphs.paused), Label::Warn),
+        Id::Lane if lane.held > 0 => (format!("{}, {} held", lane.lane, count(lane.held)), Label::Warn),
         Id::Lane => (lane.lane.to_string(), Label::Strong),
         Id::Pending => number(lane.pending),
         Id::Cost if lane.cost == 0 => (glyphs.unknown.to_string(), Label::Dim),
@@ -203,8 +204,8 @@ fn recent(queue: &Queue, canvas: &mut Canvas<'_>, row: Rect) {
     let text = format!(
         "  fill {}, last: {} {} in {}, {}",
         percent(fill),
-        last.items,
         last.lane,
+        last.items,
         duration(last.run_ms),
         last.why.replace('_', " "),
     );

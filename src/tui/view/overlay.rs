@@ -3,6 +3,7 @@
 use super::super::keys::Keys;
 use super::super::model::help::{HelpPage, help_lines, wrap};
 use super::super::model::{Ask, Confirm, State};
+use super::super::text::columns;
 use super::super::theme::Label;
 use super::layout::centred;
 use super::{Canvas, detail as detail_view};
@@ -72,7 +73,8 @@ pub fn output(title: &str, lines: &[String], scroll: usize, canvas: &mut Canvas<
 
 /// A question with two buttons; the one that does nothing is marked first.
 pub fn confirm(confirm: &Confirm, canvas: &mut Canvas<'_>, body: Rect) {
-    let room = usize::from(body.width.clamp(12, 72) - 4);
+    let widest = if matches!(confirm.ask, Ask::Run { .. }) { 84 } else { 64 };
+    let room = usize::from(body.width.clamp(12, widest) - 4);
     let (title, question, about, buttons) = match &confirm.ask {
         Ask::CancelRequest { request, about } => {
             let lost = "Work done on it is lost; its client gets an error.".to_string();
@@ -80,15 +82,16 @@ pub fn confirm(confirm: &Confirm, canvas: &mut Canvas<'_>, body: Rect) {
             ("Cancel a request", format!("Cancel {request}?"), about, ["keep it", "cancel it"])
         }
         Ask::Run { line, about } => {
-            let about = about.iter().flat_map(|line| wrap(line, room)).collect();
+            // A table's line that fits keeps its columns.
+            let lines = |line: &String| if columns(line) <= room { vec![line.clone()] } else { wrap(line, room) };
+            let about = about.iter().flat_map(lines).collect();
             ("Change something", format!("Run {line}?"), about, ["leave it", "do it"])
         }
     };
     let question = wrap(&question, room);
     // The border, a blank line and the buttons are always seen: what it is about gives way.
     let height = (question.len() + about.len() + 4).min(usize::from(body.height)) as u16;
-    let width = if matches!(confirm.ask, Ask::Run { .. }) { 72 } else { 64 };
-    let inside = canvas.window(centred(body, width, height), title);
+    let inside = canvas.window(centred(body, widest, height), title);
     if inside.height == 0 {
         return;
     }

@@ -54,6 +54,9 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
     let names = |line: &Line<'_>| columns(&name(line, true)) as u16;
     let mut all = COLUMNS;
     all[0].max = lines.iter().map(names).max().unwrap_or(0).clamp(all[0].min, 36);
+    if body.width >= 100 {
+        all[0].min = all[0].max.min(20);
+    }
     let slots = place(&all, body.x + 2, body.width.saturating_sub(3));
     let room = body.bottom().saturating_sub(y);
     if room < 2 {

@@ -22,8 +22,8 @@ const COLUMNS: [Column<Id>; 6] = [
     Column::left(Id::Model, "MODEL", 16, 16, 0),
     Column::left(Id::Route, "ROUTE", 10, 10, 1),
     Column::left(Id::Stage, "STAGE", 14, 24, 0),
-    Column::right(Id::Running, "RUN", 5, 2),
-    Column::right(Id::Waiting, "WAIT", 5, 2),
+    Column::right(Id::Running, "RUN", 6, 2),
+    Column::right(Id::Waiting, "WAIT", 7, 2),
     Column::left(Id::Device, "DEVICE", 20, 60, 3),
 ];
 

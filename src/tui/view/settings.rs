@@ -1,7 +1,9 @@
 //! Settings: every knob with its value, the layer that it comes from, what is left of a lease, and what is allowed.
 
+use super::super::model::help::wrap;
+use super::super::model::settings::override_line;
 use super::super::model::{Seen, State, Target};
-use super::super::text::coarse;
+use super::super::text::{coarse, end_of};
 use super::super::theme::Label;
 use super::layout::{Column, first_row, place};
 use super::{Canvas, overview};
@@ -19,7 +21,7 @@ enum Id {
 }
 
 const COLUMNS: [Column<Id>; 6] = [
-    Column::left(Id::Name, "KNOB", 22, 52, 0),
+    Column::left(Id::Name, "KNOB", 40, 52, 0),
     Column::left(Id::Value, "VALUE", 12, 24, 0),
     Column::left(Id::Layer, "FROM", 12, 12, 1),
     Column::right(Id::Lease, "LEASE", 5, 0),
@@ -27,6 +29,8 @@ const COLUMNS: [Column<Id>; 6] = [
     Column::left(Id::Allowed, "ALLOWED", 14, 60, 2),
 ];
 
+/// Below this width names have to do with less.
+const NARROW: u16 = 72;
 /// Rows under the table for what the selected knob is.
 const DOC: u16 = 2;
 
@@ -41,7 +45,11 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
         canvas.put(body.x + 2, body.y + 1, body.width.saturating_sub(3), text, label);
         return;
     };
-    let slots = place(&COLUMNS, body.x + 2, body.width.saturating_sub(3));
+    let mut all = COLUMNS;
+    if body.width < NARROW {
+        all[0].min = 16;
+    }
+    let slots = place(&all, body.x + 2, body.width.saturating_sub(3));
     for slot in &slots {
         overview::head(slot, body.y, canvas);
     }
@@ -51,7 +59,10 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
     for (i, knob) in knobs.knobs.iter().enumerate().skip(first).take(rows) {
         let row = Rect { y: body.y + 1 + (i - first) as u16, height: 1, ..body };
         for slot in &slots {
-            let (text, label) = cell(seen, knob, slot.id, canvas);
+            let (mut text, label) = cell(seen, knob, slot.id, canvas);
+            if let Id::Name = slot.id {
+                text = end_of(&text, usize::from(slot.width), canvas.glyphs()).into_owned();
+            }
             if slot.right {
                 canvas.put_right(slot.x, row.y, slot.width, &text, label);
             } else {
@@ -70,8 +81,12 @@ pub fn draw(state: &State, seen: &Seen, canvas: &mut Canvas<'_>, body: Rect) {
         let rights: Vec<&str> = rights.iter().map(String::as_str).collect();
         canvas.rule(body.x, y, body.width, &knob.name, &rights);
         let room = usize::from(body.width.saturating_sub(3));
-        for (i, line) in super::super::model::help::wrap(&knob.doc, room).iter().take(usize::from(DOC)).enumerate() {
-            canvas.put(body.x + 2, y + 1 + i as u16, room as u16, line, Label::Text);
+        // Who set it live and what ends that comes first: the doc can be opened.
+        let live = seen.snapshot.overrides.iter().find(|setting| setting.knob == knob.name);
+        let live = live.map(|setting| (override_line(setting), Label::Warn));
+        let doc = wrap(&knob.doc, room).into_iter().map(|line| (line, Label::Text));
+        for (i, (line, label)) in live.into_iter().chain(doc).take(usize::from(DOC)).enumerate() {
+            canvas.put(body.x + 2, y + 1 + i as u16, room as u16, &line, label);
         }
     }
 }

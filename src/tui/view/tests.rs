@@ -4,7 +4,7 @@ use super::super::facts::Depth;
 use super::super::keys::Key;
 use super::super::model::{Meaning, Msg, State, Target, View};
 use super::super::term::Screen;
-use super::super::testing::{crowd, look, press, recorded, take, type_text, watching};
+use super::super::testing::{crowd, look, playing, press, recorded, take, type_text, watching};
 use super::super::theme::{Theme, ThemeName};
 use super::{Drawn, Look, draw};
 use ratatui::Terminal;
@@ -135,12 +135,33 @@ fn what_lies_over_a_view() {
         golden(&name("knob"), &press(settings.clone(), &[Key::Enter]), &look);
         golden(&name("knob_edited"), &press(settings, &[Key::Char('j'), Key::Char('e')]), &look);
         golden(&name("entry"), &press(watching(&recorded("busy"), View::Journal, size), &[Key::Enter]), &look);
+        let effect = [Key::Char('j'), Key::Char('j'), Key::Char('j'), Key::Enter];
+        golden(&name("entry_effect"), &press(watching(&recorded("busy"), View::Journal, size), &effect), &look);
         golden(&name("looked_back"), &press(requests.clone(), &[Key::Left, Key::Left, Key::Left]), &look);
         let wrong = press(type_text(press(requests.clone(), &[Key::Char(':')]), "frob"), &[Key::Enter]);
         golden(&name("error"), &wrong, &look);
         let sorted = press(requests, &[Key::Char('s'), Key::Char('j'), Key::Char(' ')]);
         golden(&name("sorted_frozen"), &sorted, &look);
     }
+}
+
+/// A recorded session, looked at from its beginning to its end: with every second that time passes, and by walking.
+#[test]
+fn a_recorded_session() {
+    let look = look(Depth::True, false);
+    for view in View::ALL {
+        let state = take(playing(view, (80, 24)), [Msg::Tick { now_ms: 13_000 }]).0;
+        golden(&format!("replay_{}_80x24", view.title().to_lowercase()), &state, &look);
+        let walked = press(playing(view, (80, 24)), &[Key::Right; 13]);
+        let body =
+            |state: &State| text(&screen(state, &look).0).lines().skip(2).map(str::to_string).collect::<Vec<_>>();
+        let (played, walked) = (body(&state), body(&walked));
+        assert_eq!(played, walked, "{view:?}: the way there does not matter");
+    }
+    let state = playing(View::Overview, (120, 40));
+    golden("replay_begins_120x40", &state, &look);
+    golden("replay_ends_120x40", &take(press(state, &[Key::Char('>')]), [Msg::Tick { now_ms: 60_000 }]).0, &look);
+    golden("replay_stopped_40x12", &press(playing(View::Lanes, (40, 12)), &[Key::Char(']'), Key::Left]), &look);
 }
 
 #[test]

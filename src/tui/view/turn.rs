@@ -105,7 +105,8 @@ impl Members {
 
     fn draw(&self, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
         let glyphs = canvas.glyphs();
-        let words = format!("  {} served, {} running, {} left", self.served, self.running, self.left);
+        let (served, running, left) = (count(self.served), count(self.running), count(self.left));
+        let words = format!("  {served} served, {running} running, {left} left");
         let room = u64::from(area.width.saturating_sub(cards::HEAD + columns(&words) as u16)).clamp(8, SIGNS);
         // With more members than room, a sign stands for several; who is there at all is seen.
         let each = self.all().div_ceil(room).max(1);

@@ -8,8 +8,8 @@ use crate::control::{Lane, Op, WaitCode};
 use crate::engine::runtime::RequestId;
 use crate::engine::runtime::stats::OpStats;
 use crate::engine::scheduler::{
-    BatchCaps, CapMove, ControllerView, CostRange, FlushReason, LaneLoad, LaneRules, Micros, OwedClip, Preview,
-    Service, SliceWindows, TurnKind, TurnView,
+    BatchCaps, CapMove, ControllerMode, ControllerView, CostRange, FlushReason, LaneLoad, LaneRules, Micros, OwedClip,
+    Preview, Service, SliceWindows, TurnKind, TurnView,
 };
 use std::sync::atomic::Ordering;
 
@@ -254,6 +254,8 @@ impl QueueView {
     }
 
     fn caps(&self, max_queue: usize) -> Caps {
+        let [floor, start, ceiling] = self.controller.wait_range_ms;
+        let adapts = self.controller.mode != ControllerMode::Off;
         Caps {
             max_batch_cost_effective: self.caps.effective_cost(),
             max_batch_cost: self.caps.max_cost,
@@ -264,6 +266,9 @@ impl QueueView {
             max_batch_cost_source: self.caps_source.to_string(),
             max_batch_requests: self.caps.count() as u64,
             wait_ms: self.caps.wait.as_ms(),
+            wait_floor_ms: adapts.then_some(floor),
+            wait_start_ms: adapts.then_some(start),
+            wait_ceiling_ms: adapts.then_some(ceiling),
             coalesce_ms: self.caps.coalesce.as_ms(),
             depth: self.depth as u64,
             max_queue: max_queue as u64,

@@ -26,6 +26,8 @@ pub struct ControllerView {
     pub integral: f64,
     pub streak: u64,
     pub resets: u64,
+    /// Floor, start and ceiling of the window, in ms.
+    pub wait_range_ms: [f64; 3],
     /// The last moves, newest last. Of holds with one cause in a row only the last is kept.
     pub moves: Vec<CapMove>,
 }
@@ -213,6 +215,10 @@ impl Adaptive {
             integral: self.pi.integral,
             streak: u64::from(self.pi.streak),
             resets: self.pi.resets,
+            wait_range_ms: {
+                let ControllerSettings { min_wait_ms, initial_wait_ms, max_wait_ms, .. } = self.settings;
+                [min_wait_ms, initial_wait_ms, max_wait_ms]
+            },
             moves: self.moves.iter().copied().collect(),
         }
     }
