@@ -1,0 +1,179 @@
+//! The console as a process in a terminal: how soon its first frame is there with ten thousand requests, how soon a key is
+//! answered, how much it writes, and what watching costs an engine.
+//!
+//! `cargo bench --bench watch`. The last part needs the demo's models: `LANEKEEPER_TEST_MODELS` names their cache folder.
+//! Times are of this machine and of what else runs on it: compare two programs in one sitting, round by round.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement that cannot go on fails")]
+
+#[path = "../tests/console/stage.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod stage;
+
+use lanekeeper::control::Snapshot;
+use portable_pty::CommandBuilder;
+use stage::{Engine, Terminal, recorded};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What the stage's panicking console is found by; none is opened here.
+const ENGINE: &str = "LANEKEEPER_CONSOLE_TEST_ENGINE";
+const BINARY: &str = env!("CARGO_BIN_EXE_lanekeeper");
+const REQUESTS: usize = 10_000;
+const FIRST_FRAMES: usize = 15;
+const KEYS: usize = 300;
+const WINDOW: Duration = Duration::from_secs(5);
+const ROUNDS: usize = 4;
+
+fn main() {
+    first_frame();
+    keys();
+    bytes();
+    match std::env::var("LANEKEEPER_TEST_MODELS") {
+        Ok(models) => cost(&models),
+        Err(_) => println!("cost of watching: skipped, LANEKEEPER_TEST_MODELS names no models"),
+    }
+}
+
+fn crowd() -> Snapshot {
+    let mut snapshot = recorded("busy");
+    let some = std::mem::take(&mut snapshot.requests.shown);
+    snapshot.requests.shown = some.iter().cycle().take(REQUESTS).cloned().collect();
+    for (i, request) in snapshot.requests.shown.iter_mut().enumerate() {
+        request.id = format!("req-{i:05}");
+    }
+    snapshot
+}
+
+fn quantiles(name: &str, mut times: Vec<Duration>) {
+    times.sort_unstable();
+    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize].as_secs_f64() * 1e3;
+    println!(
+        "{name}: best {:.1} ms, p50 {:.1}, p99 {:.1}, worst {:.1} of {}",
+        at(0.0),
+        at(0.5),
+        at(0.99),
+        at(1.0),
+        times.len()
+    );
+}
+
+/// From the start of the process until the first frame of any kind, and until the one with ten thousand requests in it.
+fn first_frame() {
+    let engine = Engine::start(crowd());
+    let (mut any, mut whole) = (Vec::new(), Vec::new());
+    for _ in 0..FIRST_FRAMES {
+        let began = Instant::now();
+        let terminal = Terminal::open(&engine, &[("COLORTERM", "truecolor")]);
+        terminal.wait("frame", |seen| seen.count("\x1b[?2026l") > 0);
+        any.push(began.elapsed());
+        terminal.wait_for("whisper-tiny-en");
+        whole.push(began.elapsed());
+    }
+    quantiles("first frame, from the start of the process", any);
+    quantiles(&format!("first frame with {REQUESTS} requests in it"), whole);
+}
+
+/// From a key to the end of the frame that answers it, while new data arrive four times a second.
+fn keys() {
+    let engine = std::sync::Arc::new(Engine::start(crowd()));
+    let mut terminal = Terminal::ready(&engine, &[("COLORTERM", "truecolor")]);
+    terminal.press("6");
+    terminal.wait_for("REQUEST");
+    let feeding = std::sync::Arc::clone(&engine);
+    let pause = Duration::from_millis(250);
+    std::thread::spawn(move || {
+        feeding.publish_for(Duration::from_secs(600), pause, |snapshot| snapshot.uptime_ms += 250)
+    });
+    let times = (0..KEYS).map(|nth| {
+        // A person's pace, at odds with that of the data.
+        std::thread::park_timeout(Duration::from_millis(90 + (nth as u64 * 37) % 120));
+        let wanted = format!("req-{nth:05}");
+        let began = Instant::now();
+        terminal.press(if nth == 0 { "gg" } else { "j" });
+        // The selected row has the pointer before it.
+        terminal.wait("answer", |seen| seen.text().contains(&format!("▸ {wanted}")));
+        began.elapsed()
+    });
+    quantiles("a key answered", times.collect());
+}
+
+fn bytes() {
+    let rate = |name: &str, step: u64, change: fn(&mut Snapshot)| {
+        let engine = Engine::start(recorded(name));
+        let mut terminal = Terminal::ready(&engine, &[("COLORTERM", "truecolor")]);
+        terminal.press("6");
+        terminal.wait_for("REQUEST");
+        let (before, began) = (terminal.written(), Instant::now());
+        engine.publish_for(WINDOW, Duration::from_millis(step), change);
+        println!("{name}: {:.0} B/s", (terminal.written() - before) as f64 / began.elapsed().as_secs_f64());
+    };
+    rate("idle", 250, |snapshot| snapshot.uptime_ms += 250);
+    rate("busy", 50, |snapshot| {
+        snapshot.uptime_ms += 50;
+        snapshot.requests.shown.rotate_left(7);
+    });
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// CPU time of a process so far.
+fn cpu(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    // utime and stime, in hundredths of a second.
+    (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
+}
+
+/// The CPU time that an engine with two hundred waiting requests takes beside nothing, without and with a console, window
+/// by window.
+fn cost(models: &str) {
+    let home = std::env::temp_dir().join(format!("lk-watch-{}", std::process::id()));
+    std::fs::create_dir_all(&home).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(args).env("XDG_RUNTIME_DIR", &home).env("XDG_STATE_HOME", &home).env("LANEKEEPER_CACHE", models);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let engine = Running(run(&["serve", "--profile", "demo", "--offline", "--listen", "127.0.0.1:0"]).spawn().unwrap());
+    let pid = engine.0.id();
+    while !run(&["status", "--ready"]).status().unwrap().success() {
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    assert!(run(&["pause", "minilm-l6"]).status().unwrap().success());
+    let load =
+        ["bench", "mixed", "--clips", "0", "--recordings", "0", "--chats", "0", "--embeddings", "200", "--for", "10m"];
+    let _load = Running(run(&load).spawn().unwrap());
+    std::thread::park_timeout(Duration::from_secs(3));
+    let window = || {
+        let (before, began) = (cpu(pid), Instant::now());
+        std::thread::park_timeout(WINDOW);
+        (cpu(pid) - before) * 1e3 / began.elapsed().as_secs_f64()
+    };
+    let (mut alone, mut watched) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        alone.push(window());
+        let mut command = CommandBuilder::new(BINARY);
+        command.args(["top"]);
+        let home = home.to_str().unwrap();
+        let terminal = Terminal::run(command, &[("XDG_RUNTIME_DIR", home), ("XDG_STATE_HOME", home)]);
+        terminal.wait_for("whisper-tiny-en");
+        watched.push(window());
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let more = mean(&watched) - mean(&alone);
+    println!(
+        "watching costs {more:.1} ms of CPU a second ({:.2} % of an engine that has {cores} cores busy); alone {alone:.1?}, watched {watched:.1?}",
+        more / (cores * 10.0)
+    );
+    let _ = std::fs::remove_dir_all(home);
+}
