@@ -318,6 +318,9 @@ fn target(key: &str, ids: &[&str]) -> Result<Target, ProfileError> {
     if !rest.is_empty() {
         return Err(error.hint(format!("the models served are {}", ids.join(", "))));
     }
+    if ids.iter().any(|id| key.strip_prefix(id).is_some_and(|inner| inner.starts_with('.'))) {
+        return Err(error.hint(format!("did you mean `models.{key}`?")));
+    }
     Err(match nearest(key, BOX.iter().map(|row| row.path)) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint("`lanekeeper profile show` lists the keys"),

@@ -295,6 +295,7 @@ fn unknown_settings_are_refused_with_the_nearest() {
     let refused = |set: &str| load_box("demo", &Env::empty(), &[set.to_string()]).unwrap_err().to_string();
     assert!(refused("listen.htp=1").contains("did you mean `listen.http`?"));
     assert!(refused("models.minilm-l6.depht=1").contains("did you mean `depth`?"));
+    assert!(refused("minilm-l6.depth=1").contains("did you mean `models.minilm-l6.depth`?"));
     assert!(refused("models.other.depth=1").contains("the models served are whisper-tiny-en"));
     assert!(refused("nonsense").contains("not KEY=VALUE"));
     let set = ["depth=5".to_string()];

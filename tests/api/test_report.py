@@ -7,7 +7,7 @@ REASON = "because quetzalcoatl complained"
 
 def test_a_report_has_every_part_and_redacts_names(own_engine, tmp_path):
     engine = own_engine()
-    assert engine.cli("set", "minilm-l6.wait_ms=9", "--reason", REASON).returncode == 0
+    assert engine.cli("set", "models.minilm-l6.wait_ms=9", "--reason", REASON).returncode == 0
     plain = engine.cli("report", "-")
     assert plain.returncode == 0, plain.stderr.decode()
     report = json.loads(plain.stdout)
