@@ -60,11 +60,12 @@ fn it_computes_its_formula_row_by_row() {
     let up = |v: &[f32]| backend.upload(6, HIDDEN, v.to_vec()).expect("a matrix");
     let (out, drafts) = loaded.step(&backend, &up(&hidden), &up(&embeddings)).expect("runs");
     let out = backend.download(out).expect("values");
-    for i in 0..6 {
+    assert_eq!(drafts.len(), 6);
+    for (i, found) in drafts.iter().enumerate() {
         let row = i * HIDDEN..(i + 1) * HIDDEN;
         let (expected, draft) = plainly(&hidden[row.clone()], &embeddings[row.clone()]);
         assert!(out[row].iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-4), "row {i}");
-        assert_eq!(drafts[i], draft, "row {i}");
+        assert_eq!(*found, draft, "row {i}");
     }
 }
 
