@@ -149,14 +149,19 @@ impl StepCosts {
 
     /// Microseconds of such a pass; `None` until enough was seen to say.
     pub fn estimate(&self, rows: usize, sequences: usize) -> Option<f64> {
-        let group = group_of(sequences);
-        let bin = &self.groups[group][bin_of(rows)];
-        if bin.known() && (bin.mean_rows - rows as f64).abs() < 0.5 {
-            return Some(bin.median);
+        if let Some(median) = self.typical(rows, sequences) {
+            return Some(median);
         }
+        let group = group_of(sequences);
         // A group without a line of its own takes that of the nearest one.
         let nearest = (0..GROUPS).min_by_key(|g| (self.lines[*g].is_none(), g.abs_diff(group)))?;
         self.lines[nearest].map(|line| line.at(rows)).filter(|us| *us > 0.0)
+    }
+
+    /// The median of such passes, if enough of them were run.
+    pub fn typical(&self, rows: usize, sequences: usize) -> Option<f64> {
+        let bin = &self.groups[group_of(sequences)][bin_of(rows)];
+        (bin.known() && (bin.mean_rows - rows as f64).abs() < 0.5).then_some(bin.median)
     }
 
     /// Whether such a pass was run often enough to be believed, not longer than `fresh` passes ago.

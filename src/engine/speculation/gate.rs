@@ -345,7 +345,10 @@ impl Gate {
         let expected = self.costs.estimate(pass.rows, pass.sequences);
         self.costs.note(pass.rows, pass.sequences, pass.took);
         let Some(plain) = self.costs.estimate(pass.sequences, pass.sequences) else { return };
-        let took = (pass.took.0 as f64).min(PAUSE * expected.unwrap_or(plain)) + assisting;
+        // What such a pass takes, where that is known: what a plain one takes is a median too, and against that the pauses of
+        // a busy machine would count as a loss by windows.
+        let typical = self.costs.typical(pass.rows, pass.sequences);
+        let took = typical.unwrap_or((pass.took.0 as f64).min(PAUSE * expected.unwrap_or(plain))) + assisting;
         self.ledger.earned += plain * self.exploration;
         self.tries.earned += plain * self.exploration * TRIES_SHARE;
         if !windows {

@@ -47,9 +47,9 @@ pub struct GenerateBenchArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "4", "8"],
           value_parser = clap::value_parser!(u16).range(1..=8))]
     sequences: Vec<u16>,
-    /// Tokens of an answer at most.
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..=512))]
-    max_tokens: u16,
+    /// Tokens of an answer at most [default: what the set asks for, else 64].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..=512))]
+    max_tokens: Option<u16>,
     /// Threads for model work [default: the cores of this process].
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
@@ -68,6 +68,8 @@ pub struct GenerateBenchArgs {
 const CHOICES: [SpeculationChoice; 3] = SpeculationChoice::ALL;
 /// Tokens of the prompt whose reading is measured.
 const PREFILL: usize = 256;
+/// Tokens of an answer at most, where neither the set nor the command says.
+const MAX_TOKENS: u16 = 64;
 /// Answers of a set where they run one after the other.
 const ALONE: usize = 4;
 
@@ -128,6 +130,8 @@ struct Bench<'a> {
 impl Bench<'_> {
     async fn run(&mut self, sets: &[(&String, PromptSet)], threads: usize) -> CliResult<Report> {
         let prompts = sets.iter().map(|(_, set)| set.tokens(self.front)).collect::<CliResult<Vec<Vec<Vec<u32>>>>>()?;
+        let most: Vec<u16> =
+            sets.iter().map(|(_, set)| self.args.max_tokens.or(set.max_tokens).unwrap_or(MAX_TOKENS)).collect();
         let widths: Vec<usize> = self.args.sequences.iter().map(|n| usize::from(*n)).collect();
         // By set, width and choice: one sample a round.
         let mut samples = vec![vec![vec![Vec::<Sample>::new(); CHOICES.len()]; widths.len()]; sets.len()];
@@ -148,8 +152,8 @@ impl Bench<'_> {
                     for turn in 0..CHOICES.len() {
                         // Whoever goes first in one round goes last in the next.
                         let c = (turn + round) % CHOICES.len();
-                        let most = usize::from(self.args.max_tokens);
-                        let sample = measure::decode(self.engine, self.model, some, width, most, CHOICES[c]).await?;
+                        let sample =
+                            measure::decode(self.engine, self.model, some, width, most[i].into(), CHOICES[c]).await?;
                         if round > 0 {
                             samples[i][w][c].push(sample);
                         }
@@ -165,6 +169,7 @@ impl Bench<'_> {
                 .map(|(w, &sequences)| SetFigures {
                     set: (*name).clone(),
                     about: set.about.clone(),
+                    max_tokens: most[i].into(),
                     sequences,
                     runs: CHOICES
                         .iter()
@@ -180,7 +185,6 @@ impl Bench<'_> {
             threads,
             kernels: Isa::best().name(),
             rounds: self.args.rounds.into(),
-            max_tokens: self.args.max_tokens.into(),
             lost_ratio,
             disturbed: lost_ratio > DISTURBED,
             prefill: Rates::of(&prefill),

@@ -14,7 +14,6 @@ pub struct Report {
     pub threads: usize,
     pub kernels: &'static str,
     pub rounds: usize,
-    pub max_tokens: usize,
     pub lost_ratio: f64,
     pub disturbed: bool,
     pub prefill: Rates,
@@ -40,6 +39,8 @@ pub struct Rates {
 pub struct SetFigures {
     pub set: String,
     pub about: String,
+    /// Tokens of an answer at most.
+    pub max_tokens: usize,
     /// Answers that run together.
     pub sequences: usize,
     /// In the order measured: the first is plain decoding.
@@ -177,8 +178,11 @@ impl Report {
             known(p.per_cpu_s, figure)
         )?;
         let lost = format!("{:.1}% of the watched time was taken away", self.lost_ratio * 100.0);
-        let rounds = format!("{} rounds, answers of at most {} tokens", self.rounds, self.max_tokens);
-        writeln!(out, "{}: {rounds}; {} threads, {} kernels; {lost}", self.model, self.threads, self.kernels)?;
+        let mut most: Vec<String> = self.sets.iter().map(|s| format!("{} {}", s.set, s.max_tokens)).collect();
+        most.dedup();
+        let rounds = self.rounds;
+        writeln!(out, "tokens of an answer at most: {}", most.join(", "))?;
+        writeln!(out, "{}: {rounds} rounds; {} threads, {} kernels; {lost}", self.model, self.threads, self.kernels)?;
         writeln!(out, "ratios are by CPU time, against plain decoding in the same run")?;
         if self.differing() > 0 {
             let text = format!("{} answers came out differently with speculation", self.differing());

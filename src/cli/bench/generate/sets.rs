@@ -24,6 +24,8 @@ pub fn names() -> [&'static str; 4] {
 pub struct PromptSet {
     /// What an answer is like, after "the model".
     pub about: String,
+    /// Tokens of an answer at most, where what is asked for is longer than what is usual.
+    pub max_tokens: Option<u16>,
     /// A turn before each prompt that shows what is wanted.
     example: Example,
     prompts: Vec<String>,

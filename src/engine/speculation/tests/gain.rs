@@ -107,6 +107,23 @@ fn a_machine_that_pauses_does_not_turn_it() {
     assert!(r.speed() >= 0.97, "{}", r.speed());
 }
 
+/// Two thirds of the machine are somebody else's: any pass may take three times as long.
+#[test]
+fn a_machine_that_is_mostly_taken_away_does_not_turn_it_either() {
+    for seed in 0..6 {
+        let taken = |pass: usize| u64::from(bench::Lcg(seed * 1_000 + pass as u64).next(40_000)).saturating_sub(10_000);
+        let mut gate = Gate::new(&SETTINGS());
+        let r = run_noisy(&mut gate, &mut lines(vec![copying_text(seed, 400, 1_000)]), &memory_bound, taken);
+        assert!(r.speed() >= 1.9, "seed {seed}: {}", r.speed());
+        let shut = r.turns.iter().filter(|(_, v)| v.because == GateCode::MeasuredLoss).count();
+        assert_eq!(shut, 0, "seed {seed}: {:?}", r.turns);
+        let mut gate = Gate::new(&SETTINGS());
+        let text = vec![(prose(seed, 100), prose(seed + 9, 600))];
+        let r = run_noisy(&mut gate, &mut lines(text), &memory_bound, taken);
+        assert!(r.speed() >= 0.95, "seed {seed}: {}", r.speed());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
