@@ -177,6 +177,7 @@ impl<A: Actions> Console<A> {
                     Asked::End(number) => return Ok(Exit::Signal(number)),
                     Asked::Stop => self.suspend()?,
                     Asked::Continue => self.resume()?,
+                    Asked::Resize => self.resized()?,
                 },
                 () = &mut done => return Ok(Exit::Done),
                 () = sleep_until(due.into()), if self.dirty && !self.paused && idle => self.draw()?,
@@ -185,8 +186,7 @@ impl<A: Actions> Console<A> {
                     None => return Ok(Exit::InputClosed),
                     Some(Err(source)) => return Err(TuiError::Terminal { doing: "reading the keyboard of", source }),
                     Some(Ok(event)) => for msg in input::messages(event, &self.hits) {
-                        let msg = self.fit(msg);
-                        self.hurry(if matches!(msg, Msg::Resize { .. }) { Haste::Soon } else { Haste::Key });
+                        self.hurry(Haste::Key);
                         self.take(msg)?;
                     },
                 },
@@ -213,12 +213,12 @@ impl<A: Actions> Console<A> {
         self.haste = self.haste.max(haste);
     }
 
-    /// A new size of the terminal is that of what is drawn on.
-    fn fit(&mut self, msg: Msg) -> Msg {
-        let Msg::Resize { width, height } = msg else { return msg };
+    /// The size is read when it is told of: of several changes the last one counts.
+    fn resized(&mut self) -> Result<(), TuiError> {
         self.surface.forget();
-        let (width, height) = self.surface.fit((width, height));
-        Msg::Resize { width, height }
+        self.hurry(Haste::Soon);
+        let (width, height) = self.surface.fit(terminal_size());
+        self.take(Msg::Resize { width, height })
     }
 
     /// When the recording has something new.

@@ -17,7 +17,7 @@ pub fn messages(event: Event, hits: &[Hit]) -> Vec<Msg> {
             return first.into_iter().chain(key(event).map(Msg::Key)).collect();
         }
         Event::Paste(text) => Some(Msg::Paste(text)),
-        Event::Resize(width, height) => Some(Msg::Resize { width, height }),
+        // Sizes come with their signal: the reader of events hears of one only once it was first asked.
         Event::Mouse(event) => click(event, hits).map(Msg::Click),
         _ => None,
     };

@@ -2,7 +2,7 @@
 
 use super::TuiError;
 use signal_hook::SigId;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -16,6 +16,8 @@ pub enum Asked {
     Stop,
     /// The process goes on after a stop.
     Continue,
+    /// The terminal has another size.
+    Resize,
 }
 
 /// Listens while it lives.
@@ -25,6 +27,7 @@ pub struct Signals {
     hup: Signal,
     tstp: Signal,
     cont: Signal,
+    winch: Signal,
     /// Set by the first ending signal: a second one then has its usual effect, even if the console is stuck on a
     /// terminal that takes no more output.
     ending: Arc<AtomicBool>,
@@ -42,7 +45,7 @@ impl Signals {
             again.push(id);
         }
         let (int, term, hup) = (on(SIGINT)?, on(SIGTERM)?, on(SIGHUP)?);
-        Ok(Signals { int, term, hup, tstp: on(SIGTSTP)?, cont: on(SIGCONT)?, ending, again })
+        Ok(Signals { int, term, hup, tstp: on(SIGTSTP)?, cont: on(SIGCONT)?, winch: on(SIGWINCH)?, ending, again })
     }
 
     /// The next one.
@@ -53,6 +56,7 @@ impl Signals {
             _ = self.hup.recv() => Asked::End(SIGHUP),
             _ = self.tstp.recv() => Asked::Stop,
             _ = self.cont.recv() => Asked::Continue,
+            _ = self.winch.recv() => Asked::Resize,
         };
         if matches!(asked, Asked::End(_)) {
             self.ending.store(true, Ordering::SeqCst);
