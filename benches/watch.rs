@@ -20,13 +20,16 @@ use std::time::{Duration, Instant};
 const ENGINE: &str = "LANEKEEPER_CONSOLE_TEST_ENGINE";
 const BINARY: &str = env!("CARGO_BIN_EXE_lanekeeper");
 const REQUESTS: usize = 10_000;
+/// Of so many an engine's snapshot tells more than their number.
+const SHOWN: usize = 256;
 const FIRST_FRAMES: usize = 15;
 const KEYS: usize = 300;
 const WINDOW: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 4;
 
 fn main() {
-    first_frame();
+    first_frame(SHOWN);
+    first_frame(REQUESTS);
     keys();
     bytes();
     match std::env::var("LANEKEEPER_TEST_MODELS") {
@@ -35,10 +38,12 @@ fn main() {
     }
 }
 
-fn crowd() -> Snapshot {
+/// An engine with ten thousand requests, the first `shown` of them in its snapshot.
+fn crowd(shown: usize) -> Snapshot {
     let mut snapshot = recorded("busy");
     let some = std::mem::take(&mut snapshot.requests.shown);
-    snapshot.requests.shown = some.iter().cycle().take(REQUESTS).cloned().collect();
+    snapshot.requests.shown = some.iter().cycle().take(shown).cloned().collect();
+    snapshot.requests.total = REQUESTS as u64;
     for (i, request) in snapshot.requests.shown.iter_mut().enumerate() {
         request.id = format!("req-{i:05}");
     }
@@ -58,9 +63,9 @@ fn quantiles(name: &str, mut times: Vec<Duration>) {
     );
 }
 
-/// From the start of the process until the first frame of any kind, and until the one with ten thousand requests in it.
-fn first_frame() {
-    let engine = Engine::start(crowd());
+/// From the start of the process until the first frame of any kind, and until the one that shows the engine.
+fn first_frame(shown: usize) {
+    let engine = Engine::start(crowd(shown));
     let (mut any, mut whole) = (Vec::new(), Vec::new());
     for _ in 0..FIRST_FRAMES {
         let began = Instant::now();
@@ -71,12 +76,12 @@ fn first_frame() {
         whole.push(began.elapsed());
     }
     quantiles("first frame, from the start of the process", any);
-    quantiles(&format!("first frame with {REQUESTS} requests in it"), whole);
+    quantiles(&format!("first frame with an engine of {REQUESTS} requests, {shown} in its snapshot"), whole);
 }
 
 /// From a key to the end of the frame that answers it, while new data arrive four times a second.
 fn keys() {
-    let engine = std::sync::Arc::new(Engine::start(crowd()));
+    let engine = std::sync::Arc::new(Engine::start(crowd(REQUESTS)));
     let mut terminal = Terminal::ready(&engine, &[("COLORTERM", "truecolor")]);
     terminal.press("6");
     terminal.wait_for("REQUEST");
