@@ -232,6 +232,10 @@ impl<A: Actions> Console<A> {
         let since_began = |at: Instant| at.saturating_duration_since(began).as_millis() as u64;
         let msg = match news {
             FeedState::Live { snapshot, received, missed } => {
+                if self.state.live.is_none() {
+                    // The first one is what a person waits for, not one more of many.
+                    self.hurry(Haste::Key);
+                }
                 Msg::Fresh { snapshot, received_ms: since_began(received), missed }
             }
             FeedState::Reconnecting { attempt, retry_in, why, last } => {
