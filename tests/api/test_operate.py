@@ -97,6 +97,7 @@ def test_what_waits_for_good_reason_is_not_stuck(own_engine, clip):
     with ThreadPoolExecutor(2) as pool:
         held = pool.submit(engine.transcribe, clip[0])
         stream = open_completion(engine, "The parrot. " * 150, 1200)
+        wait_for(lambda: engine.generation()["slots_used"] == 1, "the stream has the slot")
         waiting = pool.submit(engine.complete, "Waits for the slot", max_tokens=1)
         wait_for(lambda: engine.generation()["queued"] == 1 and engine.lanes(SPEECH_MODEL)["clips"]["pending"] == 1, "both wait")
         end = time.monotonic() + 7
