@@ -39,6 +39,27 @@ pub struct Globals {
     pub quiet: bool,
 }
 
+/// The box that a command is about.
+#[derive(Debug, Args)]
+pub struct BoxArg {
+    /// Box profile, by name or path.
+    #[arg(
+        short,
+        long,
+        value_name = "PROFILE",
+        env = "LANEKEEPER_PROFILE",
+        hide_env_values = true,
+        default_value = "demo"
+    )]
+    profile: String,
+}
+
+impl BoxArg {
+    pub fn name(&self) -> &str {
+        &self.profile
+    }
+}
+
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum OutputFormat {

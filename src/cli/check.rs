@@ -1,5 +1,6 @@
 //! `lanekeeper check`.
 
+use super::args::BoxArg;
 use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::input;
@@ -19,16 +20,8 @@ use std::path::PathBuf;
 /// when a file would be refused.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
-    /// Box profile whose limits on audio hold.
-    #[arg(
-        short,
-        long,
-        value_name = "PROFILE",
-        env = "LANEKEEPER_PROFILE",
-        hide_env_values = true,
-        default_value = "demo"
-    )]
-    profile: String,
+    #[command(flatten)]
+    profile: BoxArg,
     /// Audio files; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -42,7 +35,7 @@ struct Checked {
 }
 
 pub fn run(context: &Context, args: &CheckArgs) -> CliResult {
-    let limits = load_box(&args.profile, &Env::from_process(), &[])?.value.limits;
+    let limits = load_box(args.profile.name(), &Env::from_process(), &[])?.value.limits;
     let mut all = Vec::new();
     let mut unreadable = None;
     for path in &args.files {

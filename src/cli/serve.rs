@@ -1,5 +1,6 @@
 //! `lanekeeper serve`.
 
+use super::args::BoxArg;
 use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::fetch;
@@ -22,16 +23,8 @@ use clap::Args;
 /// $XDG_STATE_HOME/lanekeeper/NAME (else under ~/.local/state).
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Box profile, by name or path.
-    #[arg(
-        short,
-        long,
-        value_name = "PROFILE",
-        env = "LANEKEEPER_PROFILE",
-        hide_env_values = true,
-        default_value = "demo"
-    )]
-    profile: String,
+    #[command(flatten)]
+    profile: BoxArg,
     /// Listen here instead of where the profile says; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
@@ -55,7 +48,7 @@ pub fn run(context: &Context, args: &ServeArgs) -> CliResult {
         set.push(format!("listen.http={address}"));
     }
     let env = Env::from_process();
-    let base = BoxBase::read(&args.profile, &env, &set)?;
+    let base = BoxBase::read(args.profile.name(), &env, &set)?;
     let state = env.state_folder(&base.resolve(&[])?.value.name);
     let settings = Settings::open(base, state.as_deref(), args.fresh)?;
     for remark in settings.remarks() {

@@ -4,6 +4,7 @@ mod checks;
 mod device;
 mod fit;
 
+use super::args::BoxArg;
 use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::print::text::neutral;
@@ -23,16 +24,8 @@ use std::path::PathBuf;
 /// Each finding is ok, a warning or a failure, with a way out; the exit code is 8 if something failed.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Box profile whose files and listeners are checked.
-    #[arg(
-        short,
-        long,
-        value_name = "PROFILE",
-        env = "LANEKEEPER_PROFILE",
-        hide_env_values = true,
-        default_value = "demo"
-    )]
-    profile: String,
+    #[command(flatten)]
+    profile: BoxArg,
     /// Hash the model files instead of trusting their size and time.
     #[arg(long)]
     verify: bool,
@@ -72,7 +65,7 @@ impl Finding {
 }
 
 pub fn run(context: &Context, args: &DoctorArgs) -> CliResult {
-    let findings = findings(context, &args.profile, args.verify);
+    let findings = findings(context, args.profile.name(), args.verify);
     context.out.result(&findings, |out, style| findings.iter().try_for_each(|f| line(f, out, style)))?;
     if findings.iter().any(|f| f.grade == Grade::Fail) {
         return Err(CliError::Silent(ExitCode::Unhealthy));

@@ -2,6 +2,7 @@
 
 mod redact;
 
+use super::args::BoxArg;
 use super::context::Context;
 use super::doctor::{self, Finding};
 use super::error::{CliError, CliResult};
@@ -37,16 +38,8 @@ pub struct ReportArgs {
     /// Strike out names, paths and addresses.
     #[arg(long)]
     redact: bool,
-    /// Box profile whose files and listeners are checked.
-    #[arg(
-        short,
-        long,
-        value_name = "PROFILE",
-        env = "LANEKEEPER_PROFILE",
-        hide_env_values = true,
-        default_value = "demo"
-    )]
-    profile: String,
+    #[command(flatten)]
+    profile: BoxArg,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,7 +69,7 @@ struct Machine {
 }
 
 pub fn run(context: &Context, args: &ReportArgs) -> CliResult {
-    let doctor = doctor::findings(context, &args.profile, false);
+    let doctor = doctor::findings(context, args.profile.name(), false);
     let engine = match context.client() {
         Ok(client) => context.block_on(async { Ok(engine(&client).await) })?,
         Err(CliError::Failed { message, .. }) => Map::from_iter([("error".to_string(), Value::String(message))]),

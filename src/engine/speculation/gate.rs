@@ -345,8 +345,8 @@ impl Gate {
         let expected = self.costs.estimate(pass.rows, pass.sequences);
         self.costs.note(pass.rows, pass.sequences, pass.took);
         let Some(plain) = self.costs.estimate(pass.sequences, pass.sequences) else { return };
-        // What such a pass takes, where that is known: what a plain one takes is a median too, and against that the pauses of
-        // a busy machine would count as a loss by windows.
+        // The median of such passes, where it is known: what a plain one takes is a median too, and against that the pauses
+        // of a busy machine would count as a loss by windows.
         let typical = self.costs.typical(pass.rows, pass.sequences);
         let took = typical.unwrap_or((pass.took.0 as f64).min(PAUSE * expected.unwrap_or(plain))) + assisting;
         self.ledger.earned += plain * self.exploration;
@@ -461,6 +461,32 @@ mod tests {
         assert!(shut.len() >= 2 && shut.len() < 8, "{shut:?}");
         let gaps: Vec<usize> = shut.windows(2).map(|w| w[1] - w[0]).collect();
         assert!(gaps.windows(2).all(|g| g[1] > g[0]), "{gaps:?}");
+    }
+
+    /// Of a busy machine every second or third pass takes many times as long, with windows or without.
+    #[test]
+    fn pauses_are_no_loss_by_windows() {
+        let mut gate = Gate::new(&SpeculationSettings { exploration_ratio: 0.0, ..SpeculationSettings::default() });
+        let pass = |rows: usize, committed, us, purpose| Pass {
+            sequences: 1,
+            rows,
+            prompt_rows: 0,
+            committed,
+            took: Micros(us),
+            purpose,
+        };
+        for _ in 0..9 {
+            gate.note_pass(&pass(1, 1, 1_000, Purpose::Plain));
+            gate.note_pass(&pass(5, 1, 1_100, Purpose::Plain));
+        }
+        for i in 0..300usize {
+            let allotment = gate.allot(&[offer(4, 0.5)]);
+            assert_eq!(allotment.widths, [4], "pass {i}: {:?}", gate.verdict());
+            // Half as fast again as plain passes, if the pauses are left out.
+            let took = if i % 5 < 2 { 9_000 } else { 1_100 };
+            gate.note_pass(&pass(5, 1 + i % 2, took, allotment.purpose));
+        }
+        assert!(gate.verdict().measured_gain.is_some_and(|gain| gain > 1.2), "{:?}", gate.verdict());
     }
 
     #[test]

@@ -43,7 +43,8 @@ fn card(line: &Line<'_>, selected: bool, canvas: &mut Canvas<'_>, area: Rect) {
 fn gate(view: &SpeculationView, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     let glyphs = canvas.glyphs();
     let (sign, label) = if view.gate.on { (glyphs.good, Label::Good) } else { (glyphs.off, Label::Dim) };
-    let turned = format!("  turned {} times", count(view.turns));
+    let turned =
+        if view.turns == 1 { "  turned once".to_string() } else { format!("  turned {} times", count(view.turns)) };
     let state = [(sign, label), (" ", label), (view.gate.state(), label), (&*turned, Label::Dim)];
     let gain = |gain: Option<f64>| gain.map_or_else(|| glyphs.unknown.to_string(), |gain| format!("x{gain:.2}"));
     let gains = format!("predicted {}, measured {}", gain(view.gate.predicted_gain), gain(view.gate.measured_gain));

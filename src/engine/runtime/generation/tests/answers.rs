@@ -176,6 +176,15 @@ async fn a_dropped_ticket_frees_its_slot_and_changes_no_neighbour() {
     let late = bench.passes()[left_after..].iter().filter(|p| p.len() == 2).count();
     assert!(late <= 1, "{late} passes carried a request that nobody wanted");
     assert_eq!(bench.worker.stats().counters().cancelled, 1);
+    // Both slots are there for the next two.
+    bench.gate.shut();
+    let next = [bench.submit(job(&[6], 3)).expect("admitted"), bench.submit(job(&[7], 3)).expect("admitted")];
+    bench.gate.let_pass(1);
+    bench.shown(|g| g.slots_used == 2).await;
+    bench.gate.open();
+    for ticket in next {
+        collect(ticket).await.end.expect("an end").expect("served");
+    }
 }
 
 #[tokio::test]
