@@ -1,8 +1,8 @@
 //! The commands that can be typed in the console, read by the CLI's own grammar.
 //!
 //! A command that only shows is run as a child of this very program, its output captured: it can write where it likes
-//! without tearing the screen, and a slow one holds nothing up. One that changes something is first asked about: where it
-//! has a dry run, with what that says. All others belong into a shell.
+//! without tearing the screen, and a slow one holds nothing up. One that changes something is first asked about, with what
+//! its dry run says. All others belong into a shell.
 
 mod whatif;
 
@@ -26,16 +26,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 enum Kind {
     /// It shows something and ends.
     Shows,
-    /// It changes something; whether it has a dry run, and the command that tells what it would have made of the last
-    /// minutes.
-    Changes { dry_run: bool, plan: Option<Vec<String>> },
+    /// It changes something; the command that tells what it would have made of the last minutes.
+    Changes { plan: Option<Vec<String>> },
     /// It belongs into a shell.
     Shell,
 }
 
 fn kind(command: &Command, words: &[String]) -> Kind {
     let says = |word: &str| words.iter().any(|said| said == word);
-    let changes = |plan| if says("--dry-run") { Kind::Shows } else { Kind::Changes { dry_run: true, plan } };
+    let changes = |plan| if says("--dry-run") { Kind::Shows } else { Kind::Changes { plan } };
     match command {
         Command::Try(_) if says("--follow") => Kind::Shell,
         Command::Set(args) => changes(whatif::plan_of(args.settings(), &[])),
@@ -47,7 +46,11 @@ fn kind(command: &Command, words: &[String]) -> Kind {
         | Command::Freeze(_)
         | Command::Thaw(_)
         | Command::Drain(_)
-        | Command::Undrain(_) => changes(None),
+        | Command::Undrain(_)
+        | Command::Hold(_)
+        | Command::Release(_)
+        | Command::Move(_)
+        | Command::Cancel(_) => changes(None),
         Command::Journal(_) if says("revert") => changes(None),
         Command::Journal(_) | Command::Knobs(_) | Command::Get(_) | Command::Diff(_) | Command::Plan(_) => Kind::Shows,
         Command::Status(_)
@@ -59,9 +62,6 @@ fn kind(command: &Command, words: &[String]) -> Kind {
         | Command::Routes(_)
         | Command::Requests(_)
         | Command::Why(_) => Kind::Shows,
-        Command::Cancel(_) | Command::Hold(_) | Command::Release(_) | Command::Move(_) => {
-            Kind::Changes { dry_run: false, plan: None }
-        }
         _ => Kind::Shell,
     }
 }
@@ -105,8 +105,7 @@ impl Palette {
                 Ok(said) => Meaning::Output { title: line, text: said.text() },
                 Err(why) => Meaning::Refused(why),
             },
-            Ok(Kind::Changes { dry_run: false, .. }) => Meaning::Change { line, about: Vec::new() },
-            Ok(Kind::Changes { dry_run: true, plan }) => {
+            Ok(Kind::Changes { plan }) => {
                 let mut trial = words.clone();
                 trial.push("--dry-run".to_string());
                 let (trial, plan) = tokio::join!(self.child(&trial, LIMIT), self.what_if(plan));
@@ -285,18 +284,16 @@ mod tests {
     fn the_clis_grammar_says_what_a_line_does() {
         let of = |line: &str| read(&words(line)).map_err(|meaning| meaning(line.to_string()));
         assert_eq!(of("caps -o wide"), Ok(Kind::Shows));
-        assert_eq!(of("cancel req-1 req-2"), Ok(Kind::Changes { dry_run: false, plan: None }));
+        assert_eq!(of("cancel req-1 req-2"), Ok(Kind::Changes { plan: None }));
+        assert_eq!(of("hold req-1 --ttl 5m --dry-run"), Ok(Kind::Shows));
         let planned = "plan minilm-l6.wait_ms=5 -o json".split(' ').map(str::to_string).collect();
-        assert_eq!(
-            of("set minilm-l6.wait_ms=5 --ttl 10m --reason a=b"),
-            Ok(Kind::Changes { dry_run: true, plan: Some(planned) })
-        );
+        assert_eq!(of("set minilm-l6.wait_ms=5 --ttl 10m --reason a=b"), Ok(Kind::Changes { plan: Some(planned) }));
         assert_eq!(of("set minilm-l6.wait_ms=5 --dry-run"), Ok(Kind::Shows));
-        assert_eq!(of("journal revert 7"), Ok(Kind::Changes { dry_run: true, plan: None }));
+        assert_eq!(of("journal revert 7"), Ok(Kind::Changes { plan: None }));
         assert_eq!(of("journal -n 5"), Ok(Kind::Shows));
-        assert_eq!(of("unset --all"), Ok(Kind::Changes { dry_run: true, plan: None }));
+        assert_eq!(of("unset --all"), Ok(Kind::Changes { plan: None }));
         let tried = of("try a.b=5 --for 1m --guard state==ready");
-        assert!(matches!(tried, Ok(Kind::Changes { dry_run: true, plan: Some(plan) }) if plan[1] == "a.b=5"));
+        assert!(matches!(tried, Ok(Kind::Changes { plan: Some(plan) }) if plan[1] == "a.b=5"));
         assert_eq!(of("try a.b=5 --for 1m --follow"), Ok(Kind::Shell));
         assert_eq!(of("serve"), Ok(Kind::Shell));
         assert_eq!(of("top"), Ok(Kind::Shell));

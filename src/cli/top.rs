@@ -5,7 +5,7 @@ use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::palette::Palette;
 use crate::client::{Client, Feed, FeedState};
-use crate::control::ExitCode;
+use crate::control::{ExitCode, RequestPatch};
 use crate::profile::{Env, load_box};
 use crate::tui::{
     self, Acting, Actions, Asking, Exit, Facts, Interpreting, Keys, Options, Theme, ThemeName, TuiError, View,
@@ -164,8 +164,9 @@ impl Actions for EngineActions {
     fn cancel(&self, request: &str) -> Acting {
         let (client, request) = (self.client.clone(), request.to_string());
         Box::pin(async move {
-            match client.cancel(&request).await {
-                Ok(()) => Ok(format!("{request} cancelled")),
+            let patch = RequestPatch { cancelled: true, ..RequestPatch::default() };
+            match client.patch(&request, &patch).await {
+                Ok(done) => Ok(format!("{request} cancelled: revision {}", done.revision)),
                 Err(e) => Err(e.to_string()),
             }
         })

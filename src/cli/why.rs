@@ -117,6 +117,9 @@ impl Why {
             },
         )?;
         line("so far", millis(r.queued_ms))?;
+        if let Some(ms) = r.held_left_ms {
+            line("held", format!("for {} more, then the engine lets it go", millis(ms)))?;
+        }
         if let Some(ms) = r.deadline_ms {
             line("deadline", format!("in {}", millis(ms)))?;
         }

@@ -84,16 +84,11 @@ impl Client {
         })?
     }
 
-    /// Holds the request `id` (`req-17`), lets it go, or moves it to another lane.
-    pub async fn patch(&self, id: &str, patch: &RequestPatch) -> Result<(), ClientError> {
+    /// Holds the request `id` (`req-17`), lets it go, moves it to another lane, or cancels it.
+    pub async fn patch(&self, id: &str, patch: &RequestPatch) -> Result<ChangeAnswer, ClientError> {
         is_id(id)?;
-        self.say(Method::PATCH, &format!("/control/v1/requests/{id}"), patch).await.map(drop)
-    }
-
-    /// Cancels the request `id` (`req-17`).
-    pub async fn cancel(&self, id: &str) -> Result<(), ClientError> {
-        is_id(id)?;
-        self.quick(Method::DELETE, &format!("/v1/requests/{id}"), CONTROL_LIMIT).await.map(drop)
+        let bytes = self.say(Method::PATCH, &format!("/control/v1/requests/{id}"), patch).await?;
+        read_json(self, &bytes)
     }
 
     /// Whether the engine can admit work now; an error with its reasons when not.

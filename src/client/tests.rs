@@ -1,7 +1,7 @@
 //! The client against a small peer on a real socket.
 
 use super::*;
-use crate::control::ExitCode;
+use crate::control::{ExitCode, RequestPatch};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -75,9 +75,9 @@ async fn errors_keep_the_words_of_the_engine_and_map_to_exit_codes() {
     assert_eq!(e.exit_code(), ExitCode::Denied);
     let e = peer.client.snapshot().await.unwrap_err();
     assert!(e.to_string().contains("lanekeeper.snapshot/9"), "{e}");
-    let e = peer.client.cancel("../x").await.unwrap_err();
+    let e = peer.client.patch("../x", &RequestPatch::default()).await.unwrap_err();
     assert_eq!(e.exit_code(), ExitCode::Usage);
-    let e = peer.client.cancel("req-1").await.unwrap_err();
+    let e = peer.client.patch("req-1", &RequestPatch::default()).await.unwrap_err();
     assert_eq!(e.exit_code(), ExitCode::Refused, "an unknown route is a 404");
 }
 

@@ -1,5 +1,6 @@
 //! Changes of settings: what is asked for, what came of it, and the journal's entries.
 
+use super::hands::RequestChange;
 use super::knobs::TakesEffect;
 use super::predicate::Reading;
 use super::snapshot::Pace;
@@ -60,8 +61,25 @@ pub struct ChangeAnswer {
     /// False for a dry run, and where nothing had to be changed.
     pub applied: bool,
     pub changes: Vec<KnobChange>,
+    /// The request that it was about, where it was about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestChange>,
     /// Things that are allowed but look wrong.
     pub warnings: Vec<String>,
+}
+
+impl ChangeAnswer {
+    /// One that tells of nothing yet.
+    pub fn new(revision: u64, applied: bool) -> ChangeAnswer {
+        ChangeAnswer {
+            schema: SCHEMA.to_string(),
+            revision,
+            applied,
+            changes: Vec::new(),
+            request: None,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// One knob before and after.
@@ -88,10 +106,12 @@ pub enum EntryKind {
     Change,
     /// Somebody undid a change.
     Revert,
-    /// A lease ended.
+    /// A lease ended: of settings, or of a request that was held for a time.
     Expiry,
     /// A guard did not hold any more: the engine undid the change of the revision that the entry `reverts`.
     Breach,
+    /// Somebody held a request, let it go, moved it or cancelled it.
+    Hand,
     /// What a change did, as measured: a line of its own in the file, part of the change's entry when shown.
     Effect,
     /// The engine was started: live settings that were not persistent are gone.
@@ -107,6 +127,7 @@ impl EntryKind {
             EntryKind::Revert => "revert",
             EntryKind::Expiry => "expiry",
             EntryKind::Breach => "breach",
+            EntryKind::Hand => "hand",
             EntryKind::Effect => "effect",
             EntryKind::Start => "start",
             EntryKind::Head => "head",
@@ -127,6 +148,9 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     pub changes: Vec<KnobChange>,
+    /// The request that it is about: no setting changes with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestChange>,
     /// When the engine undoes it, in Unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at_ms: Option<u64>,

@@ -3,6 +3,7 @@
 //! it hands it back to [`Ledger::commit`].
 
 use super::changes::{ChangeRequest, Entry, EntryKind, Override};
+use super::hands::{Holds, RequestChange};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries that are remembered, for `journal` and reverts.
@@ -22,6 +23,12 @@ pub enum Moved {
     Unknown { revision: u64, oldest: u64 },
     #[error("revision {revision} is a start of the engine, which cannot be undone")]
     Start { revision: u64 },
+    #[error("revision {revision} cancelled {request}, which cannot be undone")]
+    Cancelled { revision: u64, request: String },
+    #[error("revision {revision} is of a time before the engine's last start: its request is gone")]
+    Gone { revision: u64 },
+    #[error("{request} has moved since revision {revision}: {by}")]
+    Request { request: String, revision: u64, by: String },
 }
 
 /// The live settings, their revision, and the last entries of the journal.
@@ -29,6 +36,7 @@ pub enum Moved {
 pub struct Ledger {
     revision: u64,
     overrides: Overrides,
+    holds: Holds,
     tail: VecDeque<Entry>,
 }
 
@@ -51,6 +59,16 @@ impl Ledger {
 
     pub fn overrides(&self) -> &Overrides {
         &self.overrides
+    }
+
+    /// Requests that are held for a time.
+    pub fn holds(&self) -> &Holds {
+        &self.holds
+    }
+
+    /// The same, to forget those of requests that are gone.
+    pub fn holds_mut(&mut self) -> &mut Holds {
+        &mut self.holds
     }
 
     /// The last `n` entries, newest last.
@@ -79,7 +97,7 @@ impl Ledger {
         for knob in &request.unset {
             next.remove(knob);
         }
-        let expires_at_ms = request.ttl_s.map(|s| now_ms.saturating_add((s * 1_000.0).ceil() as u64));
+        let expires_at_ms = request.ttl_s.map(|seconds| lease_end(now_ms, seconds));
         for (knob, value) in &request.set {
             // A lease hides what was set before it and holds for longer. What was set for good waits for the next start
             // beneath what is not; otherwise nothing is to come back.
@@ -110,9 +128,7 @@ impl Ledger {
     /// Undoes the entry of `revision`: each of its knobs gets the live setting it had before, unless somebody has moved it
     /// since.
     fn reverted(&self, revision: u64, now_ms: u64) -> Result<Overrides, Moved> {
-        let oldest = self.tail.front().map_or(self.revision, |entry| entry.revision);
-        let found = self.tail.iter().position(|entry| entry.revision == revision);
-        let index = found.ok_or(Moved::Unknown { revision, oldest })?;
+        let index = self.find(revision)?;
         let entry = &self.tail[index];
         if entry.kind == EntryKind::Start {
             return Err(Moved::Start { revision });
@@ -129,6 +145,32 @@ impl Ledger {
             next.extend(was.map(|was| (change.knob.clone(), was)));
         }
         Ok(next)
+    }
+
+    fn find(&self, revision: u64) -> Result<usize, Moved> {
+        let oldest = self.tail.front().map_or(self.revision, |entry| entry.revision);
+        self.tail.iter().position(|entry| entry.revision == revision).ok_or(Moved::Unknown { revision, oldest })
+    }
+
+    /// What the entry of `revision` did with a request, for whoever is to undo it; `None` where it is about settings. An id
+    /// of another life of the engine names another request, and nobody's later hand is taken back with an earlier one.
+    pub fn undoable(&self, revision: u64) -> Result<Option<&RequestChange>, Moved> {
+        let index = self.find(revision)?;
+        let Some(change) = &self.tail[index].request else { return Ok(None) };
+        let request = change.request.clone();
+        for later in self.tail.iter().skip(index + 1).rev() {
+            match &later.request {
+                _ if later.kind == EntryKind::Start => return Err(Moved::Gone { revision }),
+                Some(other) if other.request == request => {
+                    return Err(Moved::Request { request, revision, by: sentence(later) });
+                }
+                _ => {}
+            }
+        }
+        if change.to.cancelled {
+            return Err(Moved::Cancelled { revision, request });
+        }
+        Ok(Some(change))
     }
 
     /// What the live settings are once the leases that end until `now_ms` have ended; `None` while none does.
@@ -185,11 +227,17 @@ impl Ledger {
     /// Takes an entry in. It says all that changes: a ledger is what its entries say, no more.
     pub fn commit(&mut self, entry: Entry) {
         self.revision = self.revision.max(entry.revision);
+        if let Some(change) = &entry.request {
+            self.holds.take(change, entry.expires_at_ms);
+        }
         match entry.kind {
             EntryKind::Start | EntryKind::Head => {
+                if entry.kind == EntryKind::Start {
+                    self.holds = Holds::default();
+                }
                 self.overrides = entry.overrides.iter().map(|o| (o.knob.clone(), o.clone())).collect();
             }
-            EntryKind::Change | EntryKind::Revert | EntryKind::Expiry | EntryKind::Breach => {
+            EntryKind::Change | EntryKind::Revert | EntryKind::Expiry | EntryKind::Breach | EntryKind::Hand => {
                 for change in &entry.changes {
                     match &change.now {
                         Some(setting) => self.overrides.insert(change.knob.clone(), (**setting).clone()),
@@ -241,13 +289,19 @@ fn without(setting: Override, revision: u64, now_ms: u64) -> Option<Override> {
     Some(Override { beneath: beneath.map(Box::new), ..setting })
 }
 
+/// When a lease of so many seconds ends that begins at `now_ms`.
+pub fn lease_end(now_ms: u64, seconds: f64) -> u64 {
+    now_ms.saturating_add((seconds * 1_000.0).ceil() as u64)
+}
+
 /// Who did what when, in words.
 fn sentence(entry: &Entry) -> String {
-    let what = match (entry.kind, entry.changes.as_slice()) {
-        (EntryKind::Start | EntryKind::Head, _) => "started the engine".to_string(),
-        (kind, []) => kind.name().to_string(),
-        (_, [one]) => format!("set {} to {}", one.knob, one.to.as_deref().unwrap_or("nothing")),
-        (_, [one, rest @ ..]) => format!("set {} and {} more", one.knob, rest.len()),
+    let what = match (&entry.request, entry.kind, entry.changes.as_slice()) {
+        (Some(change), ..) => format!("{} {}", change.did(), change.request),
+        (None, EntryKind::Start | EntryKind::Head, _) => "started the engine".to_string(),
+        (None, kind, []) => kind.name().to_string(),
+        (None, _, [one]) => format!("set {} to {}", one.knob, one.to.as_deref().unwrap_or("nothing")),
+        (None, _, [one, rest @ ..]) => format!("set {} and {} more", one.knob, rest.len()),
     };
     format!("{} {what} at {} (revision {})", entry.actor, utc(entry.at_ms), entry.revision)
 }
@@ -273,7 +327,10 @@ pub fn utc(at_ms: u64) -> String {
 mod tests {
     use super::*;
     use crate::control::changes::{Effect, KnobChange};
+    use crate::control::hands::{RequestPlace, Touch};
     use crate::control::knobs::TakesEffect;
+    use crate::control::snapshot::RequestState;
+    use crate::control::{Lane, Op};
     use proptest::prelude::*;
 
     fn set(knob: &str, value: &str) -> ChangeRequest {
@@ -302,6 +359,7 @@ mod tests {
             actor: "uid:7".to_string(),
             reason: None,
             changes: ledger.moved(next).into_iter().map(change).collect(),
+            request: None,
             expires_at_ms: None,
             persist: false,
             guard: None,
@@ -446,6 +504,41 @@ mod tests {
         assert_eq!((ledger.overrides(), ledger.revision()), (&before, revision), "it changes nothing");
         let shown: Vec<_> = ledger.tail(9).map(|e| (e.revision, e.effect.clone())).collect();
         assert_eq!(shown, [(1, Some(Effect { beside: vec![2], ..effect })), (2, None)]);
+    }
+
+    #[test]
+    fn a_hand_on_a_request_is_undone_by_its_own_entry_and_by_no_other_life_of_the_engine() {
+        let place = |held| RequestPlace { lane: Some(Lane::Clips), held, cancelled: false };
+        let hand = |ledger: &mut Ledger, request: &str, from, to, expires_at_ms| {
+            let request = RequestChange {
+                request: request.to_string(),
+                model: "ears".to_string(),
+                op: Op::Transcribe,
+                state: RequestState::Queued,
+                from,
+                to,
+            };
+            let line = entry(ledger, EntryKind::Hand, &ledger.overrides().clone(), 0);
+            ledger.commit(Entry { request: Some(request), expires_at_ms, ..line });
+        };
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &set("a", "1"), 0).unwrap();
+        hand(&mut ledger, "req-1", place(false), place(true), Some(900));
+        hand(&mut ledger, "req-2", place(false), place(true), None);
+        assert_eq!((ledger.undoable(1), value(&ledger, "a")), (Ok(None), Some("1")), "settings are no request's");
+        assert_eq!(ledger.undoable(2).unwrap().map(RequestChange::back), Some(Touch::RELEASE));
+        assert_eq!(ledger.holds().next(), Some(900));
+        hand(&mut ledger, "req-1", place(true), place(false), None);
+        let moved = ledger.undoable(2).unwrap_err().to_string();
+        assert!(moved.starts_with("req-1 has moved since revision 2: uid:7 released req-1 at "), "{moved}");
+        assert!(ledger.undoable(3).is_ok() && ledger.holds().next().is_none());
+        hand(&mut ledger, "req-2", place(true), RequestPlace { cancelled: true, ..place(true) }, None);
+        assert!(matches!(ledger.undoable(5), Err(Moved::Cancelled { revision: 5, .. })));
+        hand(&mut ledger, "req-3", place(false), place(true), Some(900));
+        let start = entry(&ledger, EntryKind::Start, &Overrides::new(), 0);
+        ledger.commit(start);
+        assert_eq!(ledger.undoable(6), Err(Moved::Gone { revision: 6 }), "another req-3 may live now");
+        assert_eq!(ledger.holds(), &Holds::default(), "and nothing is held");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use arrivals::Arrivals;
 pub use changes::{ChangeAnswer, ChangeRequest, Journal};
 pub use error::{ErrorBody, ErrorKind, Fault};
 pub use exit::ExitCode;
-pub use hands::RequestPatch;
+pub use hands::{RequestChange, RequestPatch, Touch};
 pub use knobs::Knobs;
 pub use names::nearest;
 pub use op::{Lane, Op};

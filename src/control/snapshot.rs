@@ -506,6 +506,9 @@ pub struct Request {
     /// Why it waits, and until when; absent while it runs. A recording that was put aside between two slices waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<Wait>,
+    /// How long an operator holds it still; absent where that has no end, and while nobody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_left_ms: Option<f64>,
     /// Time until its deadline; absent where it has none, or has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<f64>,

@@ -9,11 +9,11 @@ use super::set::TakeBackArgs;
 use crate::control::ChangeRequest;
 use crate::control::changes::{Effect, Entry, EntryKind, LaneEffect};
 use crate::control::ledger::utc;
-use crate::control::{Journal, Lane};
+use crate::control::{Journal, Lane, RequestChange};
 use clap::{Args, Subcommand};
 use std::io::{self, Write};
 
-/// Show who changed which settings when, and why; or undo one of the changes.
+/// Show who changed which settings when and who had a hand in which requests, and why; or undo one of these.
 ///
 /// `-o wide` and the data formats also tell what each change did: how the lanes waited and what they served in the time
 /// before it and after it (control.effect_window_s, a minute unless set). That is known when the time after it is over.
@@ -29,7 +29,8 @@ pub struct JournalArgs {
 
 #[derive(Debug, Subcommand)]
 enum JournalCommand {
-    /// Undo a change: each of its knobs gets the live setting it had before, unless somebody moved it since.
+    /// Undo a change: each of its knobs gets the live setting it had before, unless somebody moved it since. A request that
+    /// was held is released, one that was moved goes back if it waits still; what was cancelled is gone.
     Revert {
         /// The change's revision.
         #[arg(value_name = "REVISION")]
@@ -55,7 +56,7 @@ fn write(journal: &Journal, out: &mut dyn Write, style: TableStyle) -> io::Resul
         Column::left("AT"),
         Column::left("WHAT"),
         Column::left("BY"),
-        Column::left("KNOB"),
+        Column::left("ABOUT"),
         Column::left("FROM"),
         Column::left("TO"),
         Column::left("ENDS"),
@@ -72,7 +73,7 @@ fn write(journal: &Journal, out: &mut dyn Write, style: TableStyle) -> io::Resul
     }
 }
 
-/// A row per knob, and per lane of the effect where that is shown; what concerns the whole entry stands in the first.
+/// A row per knob or request, and per lane of the effect where that is shown; what concerns the whole entry stands in the first.
 fn rows(entry: &Entry, wide: bool, table: &mut Table) {
     let first = [
         Cell::from(entry.revision).tone(Tone::Strong),
@@ -80,6 +81,9 @@ fn rows(entry: &Entry, wide: bool, table: &mut Table) {
         Cell::new(match entry.reverts {
             Some(revision) if entry.kind == EntryKind::Breach => format!("breach of {revision}"),
             Some(revision) => format!("revert of {revision}"),
+            None if entry.kind == EntryKind::Hand => {
+                entry.request.as_ref().map_or(entry.kind.name(), RequestChange::what).to_string()
+            }
             None => entry.kind.name().to_string(),
         }),
         Cell::new(&entry.actor),
@@ -97,7 +101,9 @@ fn rows(entry: &Entry, wide: bool, table: &mut Table) {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "–".to_string());
     let changed = entry.changes.iter().map(|c| [c.knob.clone(), value(&c.from), value(&c.to)]);
     let held = entry.overrides.iter().map(|held| [held.knob.clone(), String::new(), held.value.clone()]);
-    let mut knobs: Vec<[String; 3]> = changed.chain(held).collect();
+    let request =
+        entry.request.iter().map(|r| [format!("{} of {}", r.request, r.model), r.from.to_string(), r.to.to_string()]);
+    let mut knobs: Vec<[String; 3]> = changed.chain(held).chain(request).collect();
     let effects = entry.effect.as_ref().filter(|_| wide).map_or_else(Vec::new, effects);
     knobs.resize_with(knobs.len().max(effects.len()).max(1), || std::array::from_fn(|_| String::new()));
     let (mut first, mut last, mut effects) = (Some(first), Some([ends, reason]), effects.into_iter());

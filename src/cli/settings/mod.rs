@@ -78,6 +78,9 @@ pub fn tell(context: &Context, request: &ChangeRequest, answer: &ChangeAnswer) -
         context.out.warn(warning);
     }
     context.out.result(answer, |out, style| {
+        if let Some(change) = &answer.request {
+            return super::hold::table([change]).write(out, style);
+        }
         if answer.changes.is_empty() {
             return writeln!(out, "nothing to change: revision {} has it already", answer.revision);
         }

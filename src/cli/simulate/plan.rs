@@ -193,13 +193,7 @@ mod tests {
             was: None,
             now: None,
         };
-        let change = ChangeAnswer {
-            schema: String::new(),
-            revision: 1,
-            applied: false,
-            changes: vec![change],
-            warnings: Vec::new(),
-        };
+        let change = ChangeAnswer { changes: vec![change], ..ChangeAnswer::new(1, false) };
         let knobs =
             Knobs { schema: String::new(), node: String::new(), revision: 1, read_only: false, knobs: Vec::new() };
         Plan::of(change, &knobs, &recorded()).unwrap()

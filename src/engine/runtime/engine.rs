@@ -14,9 +14,9 @@ use super::recorder::Recording;
 use super::settings::{Leases, Settings, guard_is_sound};
 use super::shared::Shared;
 use super::snapshot::Snapshots;
-use super::ticket::{RequestId, Ticket};
+use super::ticket::Ticket;
 use super::{CommitFeed, DeviceSlot, probe};
-use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault, Op, RequestPatch, Snapshot};
+use crate::control::{ChangeAnswer, ChangeRequest, ErrorKind, Fault, Op, Snapshot};
 use crate::engine::models::{self, LoadedModel, ModelError};
 use crate::engine::scheduler::Micros;
 use crate::profile::{BoxProfile, FileRole, GenerationSettings, Limits, ModelProfile};
@@ -58,7 +58,7 @@ pub(super) struct Core {
     pub threads: u32,
     pub host: HostFacts,
     loading: watch::Receiver<usize>,
-    snapshots: Snapshots,
+    pub snapshots: Snapshots,
     /// Set once, where somebody operates the engine.
     operated: OnceLock<Operated>,
     /// Set once, at the start.
@@ -101,13 +101,14 @@ impl Core {
         let adopt = |profile: &BoxProfile| self.adopt(profile);
         let revision = settings.published().revision;
         let lease = settings.expire(&adopt);
+        let hold = settings.let_go_due(&|id, touch, dry| self.touch(id.parse()?, touch, dry));
         let guard = settings.guard(&|| self.snapshots.get(self), &adopt);
         let Shared { recorder, registry, clock, .. } = &*self.shared;
         let effect = settings.measure(recorder, registry, clock.now());
         if settings.published().revision != revision {
             self.snapshots.outdate();
         }
-        [lease, guard, effect].into_iter().flatten().min()
+        [lease, hold, guard, effect].into_iter().flatten().min()
     }
 
     pub fn settings(&self) -> Option<&Settings> {
@@ -132,7 +133,7 @@ impl Core {
 /// A running engine. Cheap to clone; its workers end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Engine {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
 }
 
 impl Engine {
@@ -326,45 +327,26 @@ impl Engine {
         if let Some(guard) = &request.guard {
             guard_is_sound(guard, &self.snapshot())?;
         }
-        let answer = settings.change(request, actor, &|profile| self.core.adopt(profile))?;
+        let touch = |id: &str, touch, dry| self.core.touch(id.parse()?, touch, dry);
+        let answer = match settings.take_back(request, actor, &touch)? {
+            Some(answer) => answer,
+            None => settings.change(request, actor, &|profile| self.core.adopt(profile))?,
+        };
+        self.changed();
+        Ok(answer)
+    }
+
+    /// Something of what operators change is another: snapshots show it, and what ends by itself may end sooner.
+    pub(super) fn changed(&self) {
         self.core.snapshots.outdate();
         if let Some(operated) = self.core.operated.get() {
             operated.leases.wake();
         }
-        Ok(answer)
     }
 
     /// Changes what bounds a model's batches from the next one on.
     pub fn retune(&self, model: &str, change: Retune) -> Result<(), Fault> {
         self.batch(model, change.op)?.retune(change)
-    }
-
-    /// Cancels a request by id; false when there is no such live request.
-    pub fn cancel(&self, id: RequestId) -> bool {
-        let Some(record) = self.core.shared.registry.get(id) else { return false };
-        if !record.cancel.cancel() {
-            return false;
-        }
-        let worker = self.core.models.iter().zip(&self.core.workers).find(|(h, _)| h.name == record.model);
-        match worker {
-            Some((_, Worker::Batch(worker))) => worker.cancelled(id),
-            // Each iteration looks at the flag.
-            Some((_, Worker::Generation(_))) | None => {}
-        }
-        true
-    }
-
-    /// Holds a request, lets it go, or moves it to the other lane: all that is asked for or nothing.
-    pub async fn patch(&self, id: RequestId, patch: RequestPatch) -> Result<(), Fault> {
-        let record = self.core.shared.registry.get(id).ok_or_else(|| not_alive(id))?;
-        let worker = self.core.models.iter().zip(&self.core.workers).find(|(h, _)| h.name == record.model);
-        let done = match worker {
-            Some((_, Worker::Batch(worker))) => worker.patch(id, patch).await,
-            Some((_, Worker::Generation(worker))) => worker.patch(&record, patch),
-            None => Err(not_alive(id)),
-        };
-        self.core.snapshots.outdate();
-        done
     }
 
     /// The newest snapshot; taken afresh, with its own sequence number, at most every few milliseconds.

@@ -23,6 +23,7 @@ pub mod engine;
 pub mod events;
 pub mod generation;
 mod handle;
+mod hands;
 mod host;
 pub mod job;
 pub mod live;

@@ -120,10 +120,14 @@ fn take(core: &Core, seq: u64, now: Micros, memory: &mut Progress) -> Snapshot {
     let stuck = progress.iter().filter_map(|lane| lane.why.clone()).collect();
     let (state, reasons) = engine_state(&models, draining, stuck);
     let settings = core.settings().map(|settings| (settings.published(), settings.now_ms()));
+    let mut requests = requests(core, &places, now);
     let (revision, overrides, journal_tail) = settings.map_or((0, Vec::new(), Vec::new()), |(shown, now_ms)| {
-        let left = |o: &Override| o.expires_at_ms.map(|at| at.saturating_sub(now_ms) as f64);
-        let overrides = shown.overrides.iter().map(|o| Override { left_ms: left(o), ..o.clone() }).collect();
-        (shown.revision, overrides, shown.tail.clone())
+        let left = |at: u64| at.saturating_sub(now_ms) as f64;
+        for request in requests.shown.iter_mut().filter(|r| r.wait.as_ref().is_some_and(|w| w.code == WaitCode::Held)) {
+            request.held_left_ms = shown.holds.get(&request.id).copied().map(left);
+        }
+        let lease = |o: &Override| Override { left_ms: o.expires_at_ms.map(left), ..o.clone() };
+        (shown.revision, shown.overrides.iter().map(lease).collect(), shown.tail.clone())
     });
     Snapshot {
         schema: SCHEMA.to_string(),
@@ -141,7 +145,7 @@ fn take(core: &Core, seq: u64, now: Micros, memory: &mut Progress) -> Snapshot {
         devices: core.devices.iter().map(|slot| device(slot)).collect(),
         models,
         generation,
-        requests: requests(core, &places, now),
+        requests,
         overrides,
         journal_tail,
         dropped: Dropped {
@@ -255,6 +259,7 @@ fn request(core: &Core, record: &Record, place: Option<&Place>, now: Micros) -> 
         running_ms: started.map(|at| (end - at).as_ms()),
         position: place.and_then(|p| p.position),
         wait: place.map(|p| p.wait.clone()).or_else(|| queued.then(|| arriving(core, record))),
+        held_left_ms: None,
         deadline_ms: record.deadline.filter(|_| record.ended.is_none()).map(|at| (at - now).as_ms()),
         done_ratio: record.done_ratio,
         outcome: record.ended.map(|(_, outcome)| outcome),

@@ -2,7 +2,7 @@
 
 use crate::control::Fault;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use tokio::sync::mpsc;
 
 /// A request's name: `req-` and a number that rises with each request of this engine.
@@ -49,17 +49,34 @@ impl CancelFlag {
     }
 }
 
-/// Shared flag: an operator holds the request back from its slot.
+/// Shared flag: an operator holds the request back from its slot. One that has been taken cannot be held any more.
 #[derive(Debug, Clone, Default)]
-pub struct HoldFlag(Arc<AtomicBool>);
+pub struct HoldFlag(Arc<AtomicU8>);
+
+const FREE: u8 = 0;
+const HELD: u8 = 1;
+const TAKEN: u8 = 2;
 
 impl HoldFlag {
-    pub fn set(&self, held: bool) {
-        self.0.store(held, Ordering::Release);
+    /// Holds it; false when it has been taken.
+    pub fn hold(&self) -> bool {
+        self.0.compare_exchange(FREE, HELD, Ordering::AcqRel, Ordering::Acquire).is_ok() || self.is_held()
+    }
+
+    /// Lets it go.
+    pub fn release(&self) {
+        // One that is not held stays as it is.
+        let _ = self.0.compare_exchange(HELD, FREE, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Takes it for its slot, `even_held`; false when somebody holds it.
+    pub fn take(&self, even_held: bool) -> bool {
+        let taken = |old| (old != HELD || even_held).then_some(TAKEN);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, taken).is_ok()
     }
 
     pub fn is_held(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.load(Ordering::Acquire) == HELD
     }
 }
 

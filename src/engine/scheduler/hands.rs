@@ -41,6 +41,11 @@ impl Former {
         self.enter(entry)
     }
 
+    /// Whether somebody holds the item.
+    pub fn is_held(&self, id: ItemId) -> bool {
+        self.held.contains_key(&id)
+    }
+
     /// What is held, in the order of submission.
     pub fn held(&self) -> impl Iterator<Item = &Item> {
         self.held.values().map(|entry| &entry.item)

@@ -2,8 +2,10 @@
 //! own, and can be cancelled like them.
 
 use super::access::Client;
+use crate::control::hands::{RequestChange, RequestPlace, Touch};
 use crate::control::snapshot::{Request, RequestState};
 use crate::control::{ErrorKind, Fault, Op, Snapshot};
+use crate::engine::runtime::not_alive;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,21 +56,30 @@ impl Intake {
         Place { intake: self, number, cancel }
     }
 
-    /// Whether this is the id of an upload that is being decoded.
-    pub(super) fn has(&self, id: &str) -> bool {
-        let number: Option<u64> = id.strip_prefix(PREFIX).and_then(|number| number.parse().ok());
-        number.is_some_and(|number| self.lock().live.contains_key(&number))
-    }
-
-    /// Cancels the upload of this id; `None` when the id is not an upload's.
-    pub(super) fn cancel(&self, id: &str) -> Option<bool> {
+    /// Cancels the upload of this id, or looks at it (`dry`); `None` when the id is not an upload's. It waits in no lane
+    /// yet: nothing else can be done with it.
+    pub(super) fn touch(&self, id: &str, touch: Touch, dry: bool) -> Option<Result<RequestChange, Fault>> {
         let number: u64 = id.strip_prefix(PREFIX)?.parse().ok()?;
         let uploads = self.lock();
-        let upload = uploads.live.get(&number);
-        if let Some(upload) = upload {
+        let Some(upload) = uploads.live.get(&number).filter(|upload| !upload.cancel.is_cancelled()) else {
+            return Some(Err(not_alive(id)));
+        };
+        if touch != Touch::CANCEL {
+            let fault = Fault::invalid("id", format!("{id} is being decoded and waits in no lane yet"));
+            return Some(Err(fault.hint("try again when it is a request")));
+        }
+        if !dry {
             upload.cancel.cancel();
         }
-        Some(upload.is_some())
+        let from = RequestPlace { lane: None, held: false, cancelled: false };
+        Some(Ok(RequestChange {
+            request: id.to_string(),
+            model: upload.model.clone(),
+            op: Op::Transcribe,
+            state: RequestState::Decoding,
+            from,
+            to: from.after(touch),
+        }))
     }
 
     /// Adds the uploads to a snapshot: after the requests that run or wait, before those that ended.
@@ -89,6 +100,7 @@ impl Intake {
             running_ms: None,
             position: None,
             wait: None,
+            held_left_ms: None,
             deadline_ms: None,
             done_ratio: None,
             outcome: None,
@@ -138,13 +150,19 @@ mod tests {
     async fn an_upload_can_be_cancelled_while_it_is_decoded() {
         let intake = Intake::default();
         let place = intake.enter("m", &client());
-        assert_eq!(intake.cancel("req-1"), None);
-        assert_eq!(intake.cancel("upload-9"), Some(false));
-        assert_eq!(intake.cancel("upload-1"), Some(true));
+        let cancel = |id: &str, dry| intake.touch(id, Touch::CANCEL, dry).map(|done| done.map_err(|fault| fault.kind));
+        assert_eq!(cancel("req-1", false), None);
+        assert_eq!(cancel("upload-9", false), Some(Err(ErrorKind::NotFound)));
+        assert!(intake.touch("upload-1", Touch::HOLD, false).is_some_and(|held| held.is_err()), "in no lane yet");
+        for dry in [true, false] {
+            let change = cancel("upload-1", dry).expect("an upload").expect("alive");
+            assert_eq!((change.state, change.to.cancelled), (RequestState::Decoding, true));
+        }
+        assert_eq!(cancel("upload-1", true), Some(Err(ErrorKind::NotFound)), "once");
         let fault = place.during(std::future::pending::<Result<(), Fault>>()).await.unwrap_err();
         assert_eq!(fault.kind, ErrorKind::Cancelled);
         drop(place);
-        assert_eq!(intake.cancel("upload-1"), Some(false), "it has left");
+        assert_eq!(cancel("upload-1", false), Some(Err(ErrorKind::NotFound)), "it has left");
         let place = intake.enter("m", &client());
         assert_eq!(place.during(async { Ok(3) }).await.unwrap(), 3);
     }

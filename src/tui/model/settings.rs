@@ -192,7 +192,11 @@ pub fn entry_lines(entry: &Entry) -> Vec<String> {
     if let Some(effect) = &entry.effect {
         lines.extend(effect_lines(effect));
     }
+    lines.extend(
+        entry.request.as_ref().map(|r| format!("{} {} of {}, {}", r.did(), r.request, r.model, r.state.name())),
+    );
     lines.push(String::new());
+    lines.extend(entry.request.as_ref().map(|r| format!("{}: {} to {}", r.request, r.from, r.to)));
     for change in &entry.changes {
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
         lines.push(format!("{}: {} to {}", change.knob, value(&change.from), value(&change.to)));

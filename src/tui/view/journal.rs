@@ -90,7 +90,7 @@ fn cell(seen: &Seen, entry: &Entry, id: Id, ascii: bool) -> (String, Label) {
         Id::Ago => (coarse(seen.snapshot.at_ms.saturating_sub(entry.at_ms) as f64), Label::Text),
         Id::Kind => {
             let label = match entry.kind {
-                EntryKind::Change => Label::Text,
+                EntryKind::Change | EntryKind::Hand => Label::Text,
                 EntryKind::Revert | EntryKind::Expiry => Label::Busy,
                 EntryKind::Breach => Label::Warn,
                 EntryKind::Start | EntryKind::Head | EntryKind::Effect => Label::Dim,
@@ -108,6 +108,9 @@ fn what(entry: &Entry, ascii: bool) -> String {
     // The end of a name tells it from others, and room is short.
     let short = |name: &str| name.strip_prefix("models.").unwrap_or(name).to_string();
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_string());
+    if let Some(change) = &entry.request {
+        return format!("{} {}: {} {arrow} {}", change.what(), change.request, change.from, change.to);
+    }
     match entry.changes.as_slice() {
         [] if entry.kind == EntryKind::Start => "the engine was started".to_string(),
         [] => "no setting".to_string(),

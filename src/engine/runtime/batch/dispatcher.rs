@@ -151,9 +151,9 @@ impl Dispatcher {
             Command::Cancel(id) => self.let_go(ItemId(id.0)),
             Command::Loaded => self.loaded(),
             Command::Ran(report) => self.ran(*report),
-            Command::Patch(id, patch, answer) => {
-                // Who has hung up does not hear it.
-                let _ = answer.send(self.patch(ItemId(id.0), patch));
+            Command::Touch(id, touch, dry, answer) => {
+                // It has one place, which is free: who has hung up does not hear it.
+                let _ = answer.try_send(self.touch(ItemId(id.0), touch, dry));
             }
             Command::Retune(change) => self.retune(&change),
             Command::Drain => self.drain(),

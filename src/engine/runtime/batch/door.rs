@@ -4,7 +4,8 @@ use super::job::{Job, Work};
 use super::transcribe::Transcription;
 use super::view::WorkerView;
 use super::{Command, MAX_DEPTH, Retune, dispatcher, runner};
-use crate::control::{ErrorKind, Fault, Op, RequestPatch};
+use crate::control::hands::{RequestPlace, Touch};
+use crate::control::{ErrorKind, Fault, Op};
 use crate::engine::models::{LoadedModel, ModelError};
 use crate::engine::runtime::handle::{LoadState, WorkerContext};
 use crate::engine::runtime::job::{Caller, EmbedJob, Embedded, RerankJob, Reranked, TranscribeJob, TranscriptEvent};
@@ -19,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use tokio::sync::oneshot;
 
 /// Events of a transcription that its reader may leave untaken: hours of speech. Beyond it the reader is given up.
 const TRANSCRIPT_EVENTS: usize = 16_384;
@@ -134,16 +134,18 @@ impl BatchWorker {
         tell(&self.commands, &self.sweep, id);
     }
 
-    /// Holds, lets go or moves a request; answers when that is done.
-    pub async fn patch(&self, id: RequestId, patch: RequestPatch) -> Result<(), Fault> {
+    /// Holds, lets go or moves a request; where it was and where it is then, when that is done. A `dry` one is looked at.
+    /// Waits for the dispatcher, which runs no model and answers within a moment.
+    pub fn touch(&self, id: RequestId, touch: Touch, dry: bool) -> Result<(RequestPlace, RequestPlace), Fault> {
         let name = &self.context.handle.name;
-        let (answer, done) = oneshot::channel();
-        self.commands.try_send(Command::Patch(id, patch, answer)).map_err(|_| {
+        // One place for the one answer.
+        let (answer, done) = sync_channel(1);
+        self.commands.try_send(Command::Touch(id, touch, dry, answer)).map_err(|_| {
             let message = format!("the worker of model `{name}` is too busy to look for request {id}");
             Fault::new(ErrorKind::QueueFull, message).retry_after(1)
         })?;
         let gone = |_| Fault::new(ErrorKind::Internal, format!("the worker of model `{name}` has ended"));
-        done.await.map_err(gone)?
+        done.recv().map_err(gone)?
     }
 
     /// Hands new settings to the dispatcher, which wakes for them.

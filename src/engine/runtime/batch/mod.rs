@@ -24,12 +24,13 @@ pub(super) use door::{BatchWorker, queue_room};
 pub(super) use queue::check;
 pub(super) use view::{QueueView, Surroundings, WaitingView, WorkerView};
 
+use crate::control::hands::{RequestPlace, Touch};
 use crate::control::snapshot::Outcome;
-use crate::control::{Fault, Op, RequestPatch};
+use crate::control::{Fault, Op};
 use crate::engine::runtime::RequestId;
 use crate::engine::scheduler::{BatchCaps, ControllerSettings, LaneRules, Micros};
 use job::Job;
-use tokio::sync::oneshot;
+use std::sync::mpsc::SyncSender;
 
 /// What the dispatcher is told.
 enum Command {
@@ -40,8 +41,8 @@ enum Command {
     Loaded,
     /// A batch has ended.
     Ran(Box<Report>),
-    /// An operator's hand on one request, and where to say what came of it.
-    Patch(RequestId, RequestPatch, oneshot::Sender<Result<(), Fault>>),
+    /// An operator's hand on one request, whether it is only looked at, and where to say what came of it.
+    Touch(RequestId, Touch, bool, SyncSender<Result<Touched, Fault>>),
     /// New settings of one operation.
     Retune(Box<Retune>),
     /// The model's settings have changed: look at them. Without this the dispatcher looks before its next batch.
@@ -51,6 +52,9 @@ enum Command {
     /// The engine is gone.
     Stop,
 }
+
+/// Where a request was, and where it is then.
+type Touched = (RequestPlace, RequestPlace);
 
 /// The most batches that may be with the runner at once: the places of its channel.
 pub(super) const MAX_DEPTH: usize = 16;

@@ -54,6 +54,10 @@ impl Generator {
             if self.blocked(&self.queue[at]).is_some() {
                 return;
             }
+            if !self.queue[at].live.hold.take(self.context.shared.is_draining()) {
+                // Somebody held it in this very moment.
+                continue;
+            }
             let Some(mut sequence) = self.queue.remove(at) else { return };
             let need = sequence.need(self.settings.kv_reserve);
             self.moved = true;

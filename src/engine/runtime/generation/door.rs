@@ -5,7 +5,8 @@ use super::sequence::Sequence;
 use super::speculation::Speculation;
 use super::thread::{self, Load};
 use super::view::GenerationView;
-use crate::control::{ErrorKind, Fault, Lane, Op, RequestPatch, WaitCode};
+use crate::control::hands::{RequestPlace, Touch};
+use crate::control::{ErrorKind, Fault, Lane, Op, WaitCode};
 use crate::engine::models::{LmFront, LoadedModel, ModelError, ModelFront};
 use crate::engine::runtime::handle::WorkerContext;
 use crate::engine::runtime::job::{Caller, GenerateJob, GenerationEvent};
@@ -130,22 +131,31 @@ impl GenerationWorker {
         }))
     }
 
-    /// Holds a request back from its slot, or lets it go.
-    pub fn patch(&self, record: &Record, patch: RequestPatch) -> Result<(), Fault> {
+    /// Holds a request back from its slot, or lets it go; where it was and where it is then. A `dry` one is looked at.
+    pub fn touch(&self, record: &Record, touch: Touch, dry: bool) -> Result<(RequestPlace, RequestPlace), Fault> {
         let id = record.id;
-        if patch.lane.is_some() {
+        let from = RequestPlace { lane: None, held: record.hold.is_held(), cancelled: false };
+        if touch.lane.is_some() {
             return Err(Fault::invalid("lane", format!("request {id} cannot go to a lane: generations have none")));
         }
-        if patch.held == Some(true) && record.started.is_some() {
+        let may = match (touch.held, dry) {
+            (Some(true), _) if record.started.is_some() => false,
+            (Some(true), false) => record.hold.hold(),
+            (Some(false), false) => {
+                record.hold.release();
+                true
+            }
+            (_, true) | (None, _) => true,
+        };
+        if !may {
             return Err(Fault::invalid("held", format!("request {id} runs: it can't be held any more"))
                 .hint(format!("`lanekeeper cancel {id}` ends it")));
         }
-        if let Some(held) = patch.held {
-            record.hold.set(held);
+        if touch.held.is_some() && !dry {
             // A full channel means that the thread is awake: it looks before its next iteration.
             let _ = self.submissions.try_send(Message::Settings);
         }
-        Ok(())
+        Ok((from, from.after(touch)))
     }
 
     /// Why a request waits that the thread has not looked at yet.

@@ -11,7 +11,7 @@ pub(super) fn refused(name: &str, all: &[String]) -> Fault {
 }
 
 pub(super) fn read_only() -> Fault {
-    Fault::new(ErrorKind::Forbidden, "this engine is read-only: its settings cannot be changed while it runs")
+    Fault::new(ErrorKind::Forbidden, "this engine is read-only: nothing of it can be changed while it runs")
         .code("read_only")
         .hint("it was started with control.read_only")
 }
@@ -26,6 +26,12 @@ pub(super) fn conflict(moved: Moved) -> Fault {
             .code("knob_moved")
             .param("revert")
             .hint("revert the later change first, or set the knob"),
-        Moved::Unknown { .. } | Moved::Start { .. } => Fault::invalid("revert", moved.to_string()),
+        Moved::Request { .. } => Fault::new(ErrorKind::Conflict, moved.to_string())
+            .code("request_moved")
+            .param("revert")
+            .hint("revert the later entry first, or say what the request is to do"),
+        Moved::Unknown { .. } | Moved::Start { .. } | Moved::Cancelled { .. } | Moved::Gone { .. } => {
+            Fault::invalid("revert", moved.to_string())
+        }
     }
 }

@@ -112,6 +112,12 @@ impl Journal {
         Ok(())
     }
 
+    /// From now on its disk is full.
+    #[cfg(test)]
+    pub fn fill_disk(&mut self) {
+        self.file = OpenOptions::new().append(true).open("/dev/full").expect("there");
+    }
+
     /// Puts the file aside and begins another. At every moment a whole journal lies under the name of the newest.
     fn rotate(&mut self, head: &Entry) -> io::Result<()> {
         for number in (1..KEPT).rev() {

@@ -10,6 +10,8 @@
 //! undoes the change as soon as it does not hold. What a change did is measured ([`effects`]) when the time after it is over, and written
 //! down as a line of its own.
 //!
+//! What operators do with single requests ([`hands`]) is no setting, and goes into the same journal under the same revisions.
+//!
 //! Threads: doors call in from blocking threads (a change waits for the disk); one thread of its own ends leases, judges
 //! guards and measures effects, asleep until the next of these is due. Readers (snapshots) take what was published last and wait for nobody.
 
@@ -17,6 +19,7 @@ mod effects;
 mod envelope;
 mod faults;
 mod guards;
+mod hands;
 mod journal;
 mod leases;
 mod resolve;

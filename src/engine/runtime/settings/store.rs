@@ -6,7 +6,6 @@ use super::journal::{Journal, LIMIT, Opened};
 use super::resolve::{fitting, knob_envelope, resolve, restarts};
 use crate::control::changes::{
     ChangeAnswer, ChangeRequest, Effect, Entry, EntryKind, JOURNAL_SCHEMA, Journal as Shown, KnobChange, Override,
-    SCHEMA,
 };
 use crate::control::knobs::{self, Knob, Knobs, Layer, TakesEffect};
 use crate::control::ledger::{Ledger, Overrides, utc};
@@ -31,7 +30,7 @@ const REASON: usize = 500;
 /// Changes that wait for their effect to be measured.
 const UNMEASURED: usize = 64;
 /// Who the engine is, in the journal.
-const ENGINE: &str = "engine";
+pub(super) const ENGINE: &str = "engine";
 
 /// What a snapshot shows of the settings.
 #[derive(Debug, Default)]
@@ -41,6 +40,8 @@ pub(in crate::engine::runtime) struct Published {
     pub tail: Vec<Entry>,
     /// Conditions that changes are held to, by revision.
     pub guards: BTreeMap<u64, String>,
+    /// Requests that are held for a time, with its end in Unix milliseconds.
+    pub holds: BTreeMap<String, u64>,
 }
 
 /// The live settings of one engine.
@@ -48,20 +49,22 @@ pub(in crate::engine::runtime) struct Published {
 pub struct Settings {
     base: BoxBase,
     /// What the engine is started with: what its allocations are made for.
-    boot: BoxProfile,
+    pub(super) boot: BoxProfile,
     /// Warnings of that profile, and what was found out about the journal.
     remarks: Vec<String>,
     /// Unix time when `clock` began: times go on evenly when somebody sets the machine's clock.
     epoch_ms: u64,
     clock: Clock,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
+    /// Held while something is done to a request. Taken before `state`, never after it.
+    pub(super) hands: Mutex<()>,
     published: ArcSwap<Published>,
 }
 
 #[derive(Debug)]
-struct State {
-    ledger: Ledger,
-    journal: Result<Journal, Fault>,
+pub(super) struct State {
+    pub ledger: Ledger,
+    pub journal: Result<Journal, Fault>,
     /// Every setting resolved, those that wait for a start included.
     resolved: Resolved<BoxProfile>,
     /// The settings of knobs that take a restart, as they were at the start.
@@ -69,6 +72,14 @@ struct State {
     /// Changes whose effect is still to be measured, oldest first: revision, and Unix milliseconds. At most
     /// [`UNMEASURED`]; in a burst of changes the oldest are not measured.
     unmeasured: VecDeque<(u64, u64)>,
+}
+
+impl State {
+    /// Writes an entry down and flushes it to the disk.
+    pub fn write(&mut self, entry: &Entry) -> Result<(), Fault> {
+        let State { ledger, journal, .. } = self;
+        journal.as_mut().map_err(|fault| fault.clone())?.append(entry, || head(ledger))
+    }
 }
 
 /// A change whose effect can be told.
@@ -124,7 +135,16 @@ impl Settings {
         };
         state.ledger.commit(start);
         let published = ArcSwap::from_pointee(publish(&state.ledger));
-        Ok(Settings { base, boot, remarks, epoch_ms, clock, state: Mutex::new(state), published })
+        Ok(Settings {
+            base,
+            boot,
+            remarks,
+            epoch_ms,
+            clock,
+            state: Mutex::new(state),
+            hands: Mutex::new(()),
+            published,
+        })
     }
 
     /// The profile to start the engine with.
@@ -175,13 +195,8 @@ impl Settings {
         let next = state.ledger.changed(request, actor, now_ms).map_err(conflict)?;
         let (resolved, changes) = self.checked(&state, &next)?;
         let warnings = resolved.warnings.iter().filter(|w| !state.resolved.warnings.contains(w)).cloned().collect();
-        let answer = |revision, applied, changes| ChangeAnswer {
-            schema: SCHEMA.to_string(),
-            revision,
-            applied,
-            changes,
-            warnings,
-        };
+        let answer =
+            |revision, applied, changes| ChangeAnswer { changes, warnings, ..ChangeAnswer::new(revision, applied) };
         if request.dry_run || changes.is_empty() {
             return Ok(answer(state.ledger.revision(), false, changes));
         }
@@ -344,14 +359,20 @@ impl Settings {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn fill_disk(&self) {
+        lock(&self.state).journal.as_mut().expect("open").fill_disk();
+    }
+
+    /// Takes an entry in that changes no setting, and shows it.
+    pub(super) fn keep_entry(&self, state: &mut State, entry: Entry) {
+        state.ledger.commit(entry);
+        self.published.store(Arc::new(publish(&state.ledger)));
+    }
+
     /// What is wrong with a request in itself.
-    fn sound(&self, request: &ChangeRequest) -> Result<(), Fault> {
-        if let Some(ttl) = request.ttl_s
-            && !TTL_S.contains(&ttl)
-        {
-            let message = format!("`ttl_s` is {ttl}: a lease lasts from {} to {} seconds", TTL_S.start(), TTL_S.end());
-            return Err(Fault::invalid("ttl_s", message));
-        }
+    pub(super) fn sound(&self, request: &ChangeRequest) -> Result<(), Fault> {
+        sound_ttl(request.ttl_s)?;
         if request.guard.is_some() && request.ttl_s.is_none() {
             return Err(
                 Fault::invalid("guard", "a guard watches over a lease, and this change is none").hint("add ttl")
@@ -374,9 +395,7 @@ impl Settings {
         if let Some(both) = request.unset.iter().find(|knob| request.set.contains_key(*knob)) {
             return Err(Fault::invalid(both.clone(), format!("`{both}` is to be set and to be let go")));
         }
-        if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON) {
-            return Err(Fault::invalid("reason", format!("`reason` is longer than {REASON} characters")));
-        }
+        sound_reason(&request.reason)?;
         if request.revert.is_none() && request.set.is_empty() && request.unset.is_empty() && !request.unset_all {
             return Err(Fault::invalid("set", "nothing is to be changed").hint("name a knob to set or to let go"));
         }
@@ -450,8 +469,7 @@ impl Settings {
         resolved: Resolved<BoxProfile>,
         apply: Apply<'_>,
     ) -> Result<(), Fault> {
-        let State { ledger, journal, .. } = state;
-        journal.as_mut().map_err(|fault| fault.clone())?.append(&entry, || head(ledger))?;
+        state.write(&entry)?;
         self.take(state, entry, resolved, apply);
         Ok(())
     }
@@ -480,6 +498,23 @@ impl Settings {
     }
 }
 
+pub(super) fn sound_ttl(ttl_s: Option<f64>) -> Result<(), Fault> {
+    match ttl_s.filter(|ttl| !TTL_S.contains(ttl)) {
+        None => Ok(()),
+        Some(ttl) => {
+            let message = format!("`ttl_s` is {ttl}: a lease lasts from {} to {} seconds", TTL_S.start(), TTL_S.end());
+            Err(Fault::invalid("ttl_s", message))
+        }
+    }
+}
+
+pub(super) fn sound_reason(reason: &Option<String>) -> Result<(), Fault> {
+    match reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON) {
+        true => Err(Fault::invalid("reason", format!("`reason` is longer than {REASON} characters"))),
+        false => Ok(()),
+    }
+}
+
 /// An entry that tells of nothing yet.
 pub(super) fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> Entry {
     Entry {
@@ -489,6 +524,7 @@ pub(super) fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> 
         actor: actor.to_string(),
         reason: None,
         changes: Vec::new(),
+        request: None,
         expires_at_ms: None,
         persist: false,
         guard: None,
@@ -519,5 +555,6 @@ fn publish(ledger: &Ledger) -> Published {
         overrides: ledger.overrides().values().map(whole).collect(),
         tail: ledger.tail(TAIL).map(slim).collect(),
         guards: ledger.guards(),
+        holds: ledger.holds().all().clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! The store and its journal on a disk; what the owners of values make of changes is tested beside them.
 
+mod hands;
+
 use super::Settings;
 use super::journal::LIMIT;
 use crate::control::changes::{Effect, EntryKind};

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::control::snapshot::EngineState;
-use crate::control::{ChangeRequest, WaitCode};
+use crate::control::{ChangeRequest, Lane, RequestPatch, WaitCode};
 use crate::engine::runtime::Settings;
 use crate::engine::scheduler::Micros;
 use crate::profile::{BoxBase, Env};
@@ -234,4 +234,32 @@ async fn the_past_is_remembered_as_long_as_is_set() {
     it.unset_all();
     transcript(transcribe(&it.engine, 1, "c")).await.expect("served");
     until("it has ended", || shown() == 2);
+}
+
+#[tokio::test]
+async fn a_hold_with_an_end_is_let_go_by_the_engine_and_a_move_is_taken_back() {
+    let it = Operated::start("hold").await;
+    it.stage.close();
+    let runs = transcribe(&it.engine, 10, "runs");
+    it.stage.await_arrivals(1);
+    let waits = transcribe(&it.engine, 10, "waits");
+    let hand = |patch: &RequestPatch| {
+        it.engine.hand(patch, "uid:7", &|touch, dry| it.engine.touch(waits.id, touch, dry)).expect("done").revision
+    };
+    // Long enough to be seen on a machine that pauses.
+    hand(&RequestPatch { held: Some(true), ttl_s: Some(2.0), ..RequestPatch::default() });
+    let left = || request(&it.engine, waits.id).held_left_ms;
+    until("it is shown how long", || left().is_some_and(|left| left <= 2_000.0));
+    until("it is let go", || (it.ears().lanes[0].held, left()) == (0, None));
+    until("the journal tells", || it.engine.snapshot().journal_tail.last().is_some_and(|e| e.kind.name() == "expiry"));
+    let moved = hand(&RequestPatch { lane: Some(Lane::Recordings), ..RequestPatch::default() });
+    assert_eq!(it.ears().lanes[1].pending, 1);
+    it.change(&ChangeRequest { revert: Some(moved), ..ChangeRequest::default() });
+    until("it is back", || it.ears().lanes[0].pending == 1);
+    it.stage.open();
+    for ticket in [runs, waits] {
+        transcript(ticket).await.expect("served");
+    }
+    let gone = it.engine.change(&ChangeRequest { revert: Some(moved + 1), ..ChangeRequest::default() }, "uid:7");
+    assert_eq!(gone.expect_err("it has ended").kind, ErrorKind::NotFound);
 }

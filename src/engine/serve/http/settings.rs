@@ -34,7 +34,7 @@ pub(crate) async fn change(
 }
 
 /// Runs what may wait for another change, and that for the disk, where nobody else is held up.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Engine) -> Result<T, Fault> + Send + 'static,
 ) -> Result<Json<T>, Failure> {

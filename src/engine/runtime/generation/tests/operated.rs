@@ -1,8 +1,9 @@
 //! Settings that an operator changes while sequences run and wait.
 
 use super::{Bench, SETTINGS, collect, expected, job};
+use crate::control::WaitCode;
+use crate::control::hands::Touch;
 use crate::control::speculation::SpeculationPolicy;
-use crate::control::{RequestPatch, WaitCode};
 use crate::engine::runtime::generation::speculation::Speculation;
 use crate::profile::{GenerationSettings, SpeculationSettings};
 
@@ -68,7 +69,7 @@ async fn a_held_request_lets_others_pass_and_is_served_when_it_is_let_go() {
     let next = bench.submit(job(&[7], 3)).expect("admitted");
     let hold = |id, held| {
         let record = bench.context.shared.registry.get(id).expect("alive");
-        bench.worker.patch(&record, RequestPatch { held: Some(held), lane: None })
+        bench.worker.touch(&record, Touch { held: Some(held), ..Touch::default() }, false)
     };
     bench.gate.let_pass(1);
     bench.shown(|g| g.slots_used == 1 && g.queued == 2).await;
