@@ -63,6 +63,12 @@ pub struct Arrival {
     /// Time from its start to its end, so far if it had not ended; absent if it had not started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_ms: Option<f64>,
+    /// Windows of speech that the model ran for it. Absent for text, and for what had not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u64>,
+    /// Time that the model computed for it: of each window of a batch, its equal part. Absent where `windows` is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_ms: Option<f64>,
 }
 
 /// A batch that ran.
@@ -73,6 +79,9 @@ pub struct BatchRun {
     pub op: Op,
     pub lane: Lane,
     pub items: u64,
+    /// Windows of speech that the model ran, of all items; absent for text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u64>,
     /// Sum of what was run of its items' costs.
     pub cost: u64,
     /// Time that the model computed.

@@ -8,12 +8,14 @@
 //! [`Former`](crate::engine::scheduler::Former) and [`Rounds`](crate::engine::scheduler::Rounds), what moves the caps of
 //! [`Adaptive`](crate::engine::scheduler::Adaptive), as the engine's dispatcher asks them. What stands here is the world
 //! around them: clients (`scenario`), the device (`service`), the order of events (`run`), the counting (`tally`,
-//! `report`), and for traces the fit of a service model (`fit`) and the comparison with what was recorded (`compare`).
+//! `report`), and for traces the fit of a service model (`fit`), what each request takes of the engine (`heard`, `windows`)
+//! and the comparison with what was recorded (`compare`).
 //!
 //! The same load and seed give the same report on every machine.
 
 mod compare;
 mod fit;
+mod heard;
 mod random;
 mod report;
 mod run;
@@ -24,14 +26,16 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod windows;
 
 pub use compare::{Compared, Deviation, RecordedLane};
 pub use fit::{Fit, Measured};
 pub use report::{ClassReport, LaneReport, Rate, Report, Requests, RunReport, SCHEMA, SettingsView, Waits};
 pub use scenario::{Recorded, Scenario, Source};
-pub use service::{Line, Service};
+pub use service::{Line, Service, Work};
 pub use settings::{Settings, SettingsFault};
 pub use trace::{RecordedWaits, Trace, TraceError};
+pub use windows::Windows;
 
 use crate::profile::Workload;
 

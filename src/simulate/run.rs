@@ -2,8 +2,10 @@
 
 use super::random::Random;
 use super::scenario::{Ask, Scenario};
+use super::service::Work;
 use super::settings::Settings;
 use super::tally::Tally;
+use super::windows::Windows;
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::{Adaptive, Charge, FlushReason, Former, Item, ItemId, Micros, Rounds, Slice};
 use std::cmp::Reverse;
@@ -40,6 +42,8 @@ pub(super) struct Request {
     pub op: Op,
     pub lane: Lane,
     pub cost: u64,
+    /// Still to be run.
+    windows: Windows,
     pub submitted: Micros,
     /// Left the queue.
     pub taken: Option<Micros>,
@@ -65,6 +69,10 @@ struct Flying {
     /// What it computes of its items' costs.
     cost: u64,
     slice: Option<Slice>,
+    /// Windows that it runs, where it is a slice.
+    windows: u64,
+    /// The time it takes, as a part of what the service model says.
+    pace: f64,
     charge: Charge,
     why: FlushReason,
     cap: u64,
@@ -202,7 +210,7 @@ impl<'a> Simulation<'a> {
 
     fn submit(&mut self, source: usize, sender: u64, n: u64, ask: Ask, retries: u64) {
         let id = self.requests.len() as u64;
-        let Ask { op, lane, cost, patience } = ask;
+        let Ask { op, lane, cost, windows, patience, .. } = ask;
         self.requests.push(Request {
             source,
             sender,
@@ -211,6 +219,7 @@ impl<'a> Simulation<'a> {
             op,
             lane,
             cost,
+            windows,
             submitted: self.now,
             taken: None,
             started: None,
@@ -250,7 +259,7 @@ impl<'a> Simulation<'a> {
         if !front.items.iter().any(|item| item.id.0 == id) {
             return;
         }
-        let ends = self.scenario.service.window_end(front.op, since, self.now, front.ends);
+        let ends = self.scenario.service.window_end(front.op, since, self.now, front.ends, front.pace);
         front.ends = ends;
         front.version += 1;
         let event = Event::Ends { batch: front.number, version: front.version };
@@ -284,6 +293,8 @@ impl<'a> Simulation<'a> {
                 items: formed.items,
                 cost: formed.cost,
                 slice: formed.slice,
+                windows: 0,
+                pace: 1.0,
                 charge: formed.charge,
                 why: formed.why,
                 cap: formed.cap,
@@ -310,9 +321,27 @@ impl<'a> Simulation<'a> {
         if front.slice.is_none() {
             front.cost = front.items.iter().fold(0u64, |sum, item| sum.saturating_add(item.cost));
         }
-        front.ends = match front.items.len() {
+        let service = &self.scenario.service;
+        let line = service.line_of(front.op, front.lane);
+        let most = front.slice.map(|slice| u64::from(slice.windows.get()));
+        let mut all = Work::default();
+        // Of what the line says of each item, and of what the item is said to take.
+        let (mut plain, mut paced) = (0.0, 0.0);
+        for item in &front.items {
+            let request = &self.requests[item.id.0 as usize];
+            let cost = if front.slice.is_some() { front.cost } else { item.cost };
+            let one = Work { items: 1, windows: request.windows.slice(most), cost };
+            all = Work { items: all.items + 1, windows: all.windows.saturating_add(one.windows), cost: front.cost };
+            plain += line.of_items(one);
+            paced += line.of_items(one) * request.ask.pace;
+            front.windows = one.windows;
+        }
+        if plain > 0.0 {
+            front.pace = paced / plain;
+        }
+        front.ends = match all.items {
             0 => now,
-            items => now + self.scenario.service.time(front.op, front.lane, items, front.cost),
+            _ => now + service.time(front.op, front.lane, all, front.pace),
         };
         let (at, event) = (front.ends, Event::Ends { batch: front.number, version: front.version });
         self.schedule(at, event);
@@ -338,11 +367,13 @@ impl<'a> Simulation<'a> {
     /// Tells the former that its batch has run; a recording that is not at its end and still wanted goes back.
     fn settle(&mut self, batch: &Flying, took: Micros) {
         let Some((_, former)) = self.formers.iter_mut().find(|(op, _)| *op == batch.op) else { return };
-        if let Some(slice) = batch.slice
-            && let Some(left @ 1..) = slice.item.cost.checked_sub(batch.cost)
-            && self.requests[slice.item.id.0 as usize].ended.is_none()
-        {
-            former.put_back(slice, left);
+        if let Some(slice) = batch.slice {
+            let request = &mut self.requests[slice.item.id.0 as usize];
+            let (windows, left) = request.windows.after(batch.windows, slice.item.cost);
+            request.windows = windows;
+            if left > 0 && request.ended.is_none() {
+                former.put_back(slice, left);
+            }
         }
         // After what it put aside has come back: a lane is not idle between two slices.
         former.ran(batch.charge, took);
@@ -361,7 +392,7 @@ impl<'a> Simulation<'a> {
             if request.ended.is_some() {
                 continue;
             }
-            if batch.slice.is_some_and(|slice| slice.item.cost > batch.cost) {
+            if batch.slice.is_some() && request.windows.count > 0 {
                 continue;
             }
             request.ended = Some((self.now, End::Served));

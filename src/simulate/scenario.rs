@@ -2,8 +2,9 @@
 
 use super::random::Random;
 use super::service::Service;
+use super::windows::Windows;
 use crate::control::{Lane, Op};
-use crate::engine::scheduler::{Item, ItemId, Micros};
+use crate::engine::scheduler::{Item, ItemId, Micros, WINDOW_MS};
 use crate::profile::{ArrivalPattern, ClientClass, Workload};
 
 /// A load with its engine.
@@ -50,6 +51,9 @@ pub struct Recorded {
     pub op: Op,
     pub lane: Lane,
     pub cost: u64,
+    pub windows: Windows,
+    /// The time of its batches, as a part of what the service model says.
+    pub pace: f64,
     /// After so long its client went away, if it had no answer by then.
     pub patience: Option<Micros>,
 }
@@ -60,6 +64,8 @@ pub(super) struct Ask {
     pub op: Op,
     pub lane: Lane,
     pub cost: u64,
+    pub windows: Windows,
+    pub pace: f64,
     pub patience: Option<Micros>,
 }
 
@@ -98,11 +104,13 @@ impl Source {
             Source::Class(class) => {
                 let item = item_of_length(class.op, random.draw(&class.length));
                 let patience = class.timeout_s.map(seconds);
-                Some(Ask { op: class.op, lane: item.lane, cost: item.cost, patience })
+                let windows = Windows::expected(item.cost, WINDOW_MS);
+                Some(Ask { op: class.op, lane: item.lane, cost: item.cost, windows, pace: 1.0, patience })
             }
             Source::Recorded { arrivals, .. } => {
-                let Recorded { op, lane, cost, patience, .. } = *arrivals.get(usize::try_from(n).ok()?)?;
-                Some(Ask { op, lane, cost, patience })
+                let Recorded { op, lane, cost, windows, pace, patience, .. } =
+                    *arrivals.get(usize::try_from(n).ok()?)?;
+                Some(Ask { op, lane, cost, windows, pace, patience })
             }
         }
     }

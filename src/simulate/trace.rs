@@ -1,10 +1,11 @@
 //! Recorded arrivals, as the simulator replays them.
 
 use super::fit::{Fit, Measured};
+use super::heard::Ear;
 use super::report::Waits;
 use super::scenario::{Recorded, Scenario, Source};
 use super::service::Service;
-use crate::control::arrivals::{Arrival, Arrivals, RecordedQueue};
+use crate::control::arrivals::{Arrival, Arrivals, BatchRun, RecordedQueue};
 use crate::control::snapshot::Outcome;
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::Micros;
@@ -30,8 +31,8 @@ pub struct Trace {
     pub span: Micros,
     /// In the order of their arrival.
     pub arrivals: Vec<Recorded>,
-    /// What was fitted to the recorded batches. The engine of the replay: set another to ask what a faster one would do.
-    pub service: Service,
+    /// The engine of the replay: what was fitted to the recorded batches, or [another](Trace::set_engine).
+    service: Service,
     pub fits: Vec<Fit>,
     /// The engine's settings at the end of the recording.
     pub queue: Option<RecordedQueue>,
@@ -78,15 +79,24 @@ impl Trace {
         }
         let mut service = Service::default();
         fits.iter().for_each(|fit| service.set(fit.op, fit.lane, fit.line));
+        let queue = document.queues.iter().find(|queue| queue.model == model).cloned();
+        let slice_windows = queue.as_ref().and_then(|queue| queue.slice_windows);
+        let ear = Ear::new(&service, slice_windows, &own, batches(document, &model));
         Ok(Trace {
             span: Micros::from_ms(document.span_ms),
-            arrivals: own.iter().map(|arrival| recorded(arrival)).collect(),
+            arrivals: own.iter().map(|arrival| recorded(arrival, &ear)).collect(),
             service,
             fits,
-            queue: document.queues.iter().find(|queue| queue.model == model).cloned(),
+            queue,
             waits: waits(&own),
             model,
         })
+    }
+
+    /// Puts an engine of known numbers in the place of the fitted one: it takes by them for every request alike.
+    pub fn set_engine(&mut self, service: Service) {
+        self.service = service;
+        self.arrivals.iter_mut().for_each(|arrival| arrival.pace = 1.0);
     }
 
     /// The trace as a load.
@@ -102,12 +112,13 @@ impl Trace {
     }
 }
 
-fn recorded(arrival: &Arrival) -> Recorded {
+fn recorded(arrival: &Arrival, ear: &Ear<'_>) -> Recorded {
     let Arrival { at_ms, op, lane, cost, .. } = *arrival;
     // A client that went away does so in the replay too, if it has no answer by then.
     let left = matches!(arrival.outcome, Some(Outcome::Cancelled | Outcome::Expired));
     let patience = left.then(|| taken(arrival));
-    Recorded { at: Micros::from_ms(at_ms), op, lane, cost, patience }
+    let (windows, pace) = (ear.windows(arrival), ear.pace(arrival));
+    Recorded { at: Micros::from_ms(at_ms), op, lane, cost, windows, pace, patience }
 }
 
 /// Submission → end, or as long as it has taken so far.
@@ -115,11 +126,17 @@ fn taken(arrival: &Arrival) -> Micros {
     Micros::from_ms(arrival.queue_ms + arrival.run_ms.unwrap_or(0.0))
 }
 
+/// The batches that say how long the model takes; one in which no window was run says nothing.
+fn batches<'a>(document: &'a Arrivals, model: &'a str) -> impl Iterator<Item = &'a BatchRun> {
+    let own = document.batches.iter().filter(move |b| b.model == model && b.op != Op::Generate);
+    own.filter(|b| b.run_ms > 0.0 && b.windows != Some(0))
+}
+
 fn fits(document: &Arrivals, model: &str) -> Vec<Fit> {
     let mut measured: BTreeMap<(Op, Lane), Vec<Measured>> = BTreeMap::new();
-    for batch in document.batches.iter().filter(|b| b.model == model && b.op != Op::Generate && b.run_ms > 0.0) {
+    for batch in batches(document, model) {
         let items = usize::try_from(batch.items).unwrap_or(usize::MAX);
-        let one = Measured { items, cost: batch.cost, run_us: batch.run_ms * 1_000.0 };
+        let one = Measured { items, windows: batch.windows, cost: batch.cost, run_us: batch.run_ms * 1_000.0 };
         measured.entry((batch.op, batch.lane)).or_default().push(one);
     }
     measured.iter().filter_map(|((op, lane), batches)| Fit::of(*op, *lane, batches)).collect()

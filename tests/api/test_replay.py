@@ -32,6 +32,11 @@ def test_recorded_arrivals_are_replayed(own_engine):
     assert len([a for a in recorded["arrivals"] if a["op"] == "embed"]) == 61
     assert all(a["outcome"] == "served" and a["run_ms"] > 0 for a in recorded["arrivals"])
     assert sum(b["items"] for b in recorded["batches"]) == 73
+    for a in recorded["arrivals"]:
+        heard = (a.get("windows"), a.get("model_ms"))
+        assert heard[0] >= 1 and 0 < heard[1] <= a["run_ms"] if a["op"] == "transcribe" else heard == (None, None), a
+    spoken = [b for b in recorded["batches"] if b["op"] == "transcribe"]
+    assert sum(b["windows"] for b in spoken) == sum(a.get("windows", 0) for a in recorded["arrivals"])
     times = [a["at_ms"] for a in recorded["arrivals"]]
     assert times == sorted(times) and times[-1] <= recorded["span_ms"]
     # Nothing of what was said or asked, nor who did.

@@ -161,6 +161,8 @@ mod tests {
             outcome: Some(Outcome::Served),
             queue_ms: 5.0,
             run_ms: Some(20.0),
+            windows: None,
+            model_ms: None,
         };
         let batch = |n: u64| BatchRun {
             ended_ms: 25.0 + n as f64 * 20.0,
@@ -168,6 +170,7 @@ mod tests {
             op: Op::Embed,
             lane: Lane::Clips,
             items: 1,
+            windows: None,
             cost: 100,
             run_ms: 20.0,
         };

@@ -29,7 +29,7 @@ pub fn replay(path: &Path, args: &SimulateArgs, out: &Out) -> CliResult<Report> 
         let mut named = values.clone();
         named.retain(|(key, _)| !key.starts_with("service."));
         let load = workload_of_values(&name, &named, &overrides)?.value;
-        trace.service = Service::of_lanes(&load.clips, &load.recordings);
+        trace.set_engine(Service::of_lanes(&load.clips, &load.recordings));
     }
     // Another engine is that of every run; other settings are tried beside the recorded ones.
     let label = |of: &str, more: &[String]| [&[of.to_string()], more].concat().join(", ");
@@ -131,6 +131,7 @@ pub fn fits(compared: &Compared) -> Table {
         Column::right("BATCHES"),
         Column::right("OVERHEAD"),
         Column::right("PER ITEM"),
+        Column::right("PER WINDOW"),
         Column::right("PER 1000 COST"),
         Column::right("ERROR"),
     ]);
@@ -141,6 +142,7 @@ pub fn fits(compared: &Compared) -> Table {
             fit.batches.into(),
             millis(fit.overhead_ms).into(),
             millis(fit.item_ms).into(),
+            millis(fit.window_ms).into(),
             millis(fit.cost_ms * 1_000.0).into(),
             format!("{:.0} %", fit.median_error * 100.0).into(),
         ]);

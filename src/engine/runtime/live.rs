@@ -6,6 +6,7 @@
 
 use super::events::{EventSink, Lost};
 use super::job::JobTimes;
+use super::recorder::Heard;
 use super::registry::NewRequest;
 use super::shared::{Shared, draining_fault};
 use super::stats::OpStats;
@@ -24,6 +25,8 @@ struct Tracker {
     request: NewRequest,
     submitted: Micros,
     started: Option<Micros>,
+    /// What the model did for it, where that is counted in windows of speech.
+    heard: Option<Heard>,
     /// The wait that was estimated at admission, to be scored when it starts.
     estimate: Option<Micros>,
     /// An operator held or moved it: its wait says nothing of estimates.
@@ -54,7 +57,16 @@ impl<E> Live<E> {
     ) -> Live<E> {
         let (id, cancel, hold) = shared.registry.open(request.clone(), deadline, now);
         let (shared, stats) = (shared.clone(), stats.clone());
-        let tracker = Tracker { shared, stats, request, submitted: now, started: None, estimate: None, handled: false };
+        let tracker = Tracker {
+            shared,
+            stats,
+            request,
+            submitted: now,
+            started: None,
+            heard: None,
+            estimate: None,
+            handled: false,
+        };
         Live { id, cancel, hold, deadline, tracker, sink: Some(sink) }
     }
 
@@ -111,6 +123,13 @@ impl<E> Live<E> {
     /// Whether it has left the queue.
     pub fn has_started(&self) -> bool {
         self.tracker.started.is_some()
+    }
+
+    /// The model computed so long for it, and ran a window of its speech to the end or failed.
+    pub fn heard(&mut self, took: Micros, window: bool) {
+        let heard = self.tracker.heard.get_or_insert_default();
+        heard.model = heard.model + took;
+        heard.windows += u64::from(window);
     }
 
     /// How much of it is done, 0..=1.
@@ -179,7 +198,7 @@ impl<E> Live<E> {
         }
         lane.ended(outcome, t.request.cost);
         t.shared.metrics.ended(&t.request, outcome);
-        t.shared.recorder.ended(&t.request, t.submitted, t.started, outcome, now);
+        t.shared.recorder.ended(&t.request, t.submitted, t.started, t.heard, outcome, now);
         if outcome == Outcome::Served {
             let queued = t.started.unwrap_or(now) - t.submitted;
             t.stats.served(t.request.lane, queued, now - t.submitted, t.request.cost, now);

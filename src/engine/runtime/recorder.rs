@@ -19,6 +19,14 @@ const REQUESTS: usize = 65_536;
 /// Batches that are remembered.
 const BATCHES: usize = 65_536;
 
+/// What the model did for a request for speech.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Heard {
+    pub windows: u64,
+    /// Time that it computed: of each window of a batch, the request's equal part.
+    pub model: Micros,
+}
+
 /// A request that ended.
 #[derive(Debug, Clone)]
 struct Ended {
@@ -28,6 +36,7 @@ struct Ended {
     cost: u64,
     submitted: Micros,
     started: Option<Micros>,
+    heard: Option<Heard>,
     outcome: Outcome,
 }
 
@@ -38,6 +47,8 @@ pub struct Ran {
     pub op: Op,
     pub lane: Lane,
     pub items: usize,
+    /// Windows of speech that were run; absent for text.
+    pub windows: Option<u64>,
     /// What was run of the items' costs, summed.
     pub cost: u64,
     /// Time that the model computed.
@@ -113,17 +124,19 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// A request has ended.
+    /// A request has ended; `heard` where the model ran windows of speech for it.
     pub fn ended(
         &self,
         request: &NewRequest,
         submitted: Micros,
         started: Option<Micros>,
+        heard: Option<Heard>,
         outcome: Outcome,
         now: Micros,
     ) {
         let NewRequest { model, op, lane, cost, .. } = request;
-        let ended = Ended { model: model.clone(), op: *op, lane: *lane, cost: *cost, submitted, started, outcome };
+        let ended =
+            Ended { model: model.clone(), op: *op, lane: *lane, cost: *cost, submitted, started, heard, outcome };
         lock(&self.requests).push(now, ended);
     }
 
@@ -195,6 +208,8 @@ impl Ended {
             outcome: Some(self.outcome),
             queue_ms: (self.started.unwrap_or(ended) - self.submitted).as_ms(),
             run_ms: self.started.map(|started| (ended - started).as_ms()),
+            windows: self.heard.map(|heard| heard.windows),
+            model_ms: self.heard.map(|heard| heard.model.as_ms()),
         }
     }
 }
@@ -210,6 +225,8 @@ fn view_of_live(record: &Record, from: Micros, now: Micros) -> Arrival {
         outcome: None,
         queue_ms: (record.started.unwrap_or(now) - record.submitted).as_ms(),
         run_ms: record.started.map(|started| (now - started).as_ms()),
+        windows: None,
+        model_ms: None,
     }
 }
 
@@ -221,6 +238,7 @@ impl Ran {
             op: self.op,
             lane: self.lane,
             items: self.items as u64,
+            windows: self.windows,
             cost: self.cost,
             run_ms: self.run.as_ms(),
         }
@@ -239,14 +257,18 @@ mod tests {
     fn a_span_holds_what_arrived_in_it_in_the_order_of_arrival() {
         let recorder = Recorder::default();
         let s = Micros::from_secs;
-        recorder.ended(&request("a", 1), s(1), Some(s(2)), Outcome::Served, s(20));
-        recorder.ended(&request("a", 2), s(12), Some(s(14)), Outcome::Served, s(21));
-        recorder.ended(&request("b", 3), s(11), None, Outcome::Expired, s(22));
-        let ran = Ran { model: "a".into(), op: Op::Embed, lane: Lane::Clips, items: 2, cost: 3, run: s(6) };
+        recorder.ended(&request("a", 1), s(1), Some(s(2)), None, Outcome::Served, s(20));
+        let heard = Heard { windows: 3, model: s(4) };
+        recorder.ended(&request("a", 2), s(12), Some(s(14)), Some(heard), Outcome::Served, s(21));
+        recorder.ended(&request("b", 3), s(11), None, None, Outcome::Expired, s(22));
+        let ran =
+            Ran { model: "a".into(), op: Op::Embed, lane: Lane::Clips, items: 2, windows: None, cost: 3, run: s(6) };
         recorder.ran(ran, s(21));
         let all = recorder.since(s(10), s(30), None, &[]);
         let seen: Vec<_> = all.arrivals.iter().map(|a| (a.cost, a.at_ms, a.queue_ms, a.run_ms)).collect();
         assert_eq!(seen, [(3, 1_000.0, 11_000.0, None), (2, 2_000.0, 2_000.0, Some(7_000.0))]);
+        let heard: Vec<_> = all.arrivals.iter().map(|a| (a.windows, a.model_ms)).collect();
+        assert_eq!(heard, [(None, None), (Some(3), Some(4_000.0))]);
         assert_eq!((all.batches[0].ended_ms, all.batches[0].run_ms), (11_000.0, 6_000.0));
         assert!(all.complete);
         let b = recorder.since(s(0), s(30), Some("b"), &[]);
@@ -258,10 +280,10 @@ mod tests {
         let recorder = Recorder::default();
         let s = Micros::from_secs;
         // Started before the span, served in it; started in it, ended after it; both in it, and one that failed.
-        recorder.ended(&request("a", 10), s(1), Some(s(5)), Outcome::Served, s(12));
-        recorder.ended(&request("a", 20), s(11), Some(s(14)), Outcome::Served, s(15));
-        recorder.ended(&request("a", 70), s(12), Some(s(17)), Outcome::Failed, s(18));
-        recorder.ended(&request("a", 40), s(16), Some(s(17)), Outcome::Served, s(25));
+        recorder.ended(&request("a", 10), s(1), Some(s(5)), None, Outcome::Served, s(12));
+        recorder.ended(&request("a", 20), s(11), Some(s(14)), None, Outcome::Served, s(15));
+        recorder.ended(&request("a", 70), s(12), Some(s(17)), None, Outcome::Failed, s(18));
+        recorder.ended(&request("a", 40), s(16), Some(s(17)), None, Outcome::Served, s(25));
         let paces = recorder.paces(s(10), s(20), &[]);
         let [((model, op, lane), pace)] = paces.as_slice() else { panic!("one lane: {paces:?}") };
         assert_eq!((&**model, *op, *lane), ("a", Op::Embed, Lane::Clips));

@@ -3,6 +3,7 @@
 mod counts;
 mod published;
 mod replay;
+mod slices;
 mod world;
 
 use super::{Report, RunReport};

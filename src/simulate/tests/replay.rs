@@ -6,7 +6,7 @@ use crate::control::{Lane, Op};
 use crate::engine::scheduler::Micros;
 use crate::simulate::{Settings, Trace, TraceError, replay};
 
-fn caps() -> Caps {
+pub(super) fn caps() -> Caps {
     serde_json::from_value(serde_json::json!({
         "max_batch_cost_effective": 16_384, "max_batch_cost": 16_384, "max_batch_cost_source": "default",
         "max_batch_requests": 12, "wait_ms": 0.0, "coalesce_ms": 0.0, "depth": 1, "max_queue": 256,
@@ -24,6 +24,8 @@ fn arrival(at_s: f64, queue_s: f64, run_s: f64) -> Arrival {
         outcome: Some(Outcome::Served),
         queue_ms: queue_s * 1_000.0,
         run_ms: Some(run_s * 1_000.0),
+        windows: None,
+        model_ms: None,
     }
 }
 
@@ -34,6 +36,7 @@ fn batch(ended_s: f64, items: u64, run_s: f64) -> BatchRun {
         op: Op::Transcribe,
         lane: Lane::Clips,
         items,
+        windows: None,
         cost: 10_000 * items,
         run_ms: run_s * 1_000.0,
     }
@@ -63,7 +66,7 @@ fn document() -> Arrivals {
     }
 }
 
-fn settings(set: &[&str]) -> Settings {
+pub(super) fn settings(set: &[&str]) -> Settings {
     let all = [&["wait_ms=0", "coalesce_ms=0", "depth=1"], set].concat();
     Settings::of(&super::load("mixed", &all, &[]).settings[0]).expect("sound settings")
 }
@@ -90,7 +93,7 @@ fn another_setting_and_another_engine_can_be_asked_about() {
     let mut trace = Trace::of(&document(), Some("m")).expect("a sound document");
     let report = replay(&trace, &[settings(&[]), settings(&["max_batch_requests=1"])]);
     assert_eq!([report.runs[0].batches, report.runs[1].batches], [2, 3]);
-    trace.service = crate::simulate::Service::default();
+    trace.set_engine(crate::simulate::Service::default());
     let faster = replay(&trace, &[settings(&[])]);
     let error = faster.recorded.expect("a replay compares").lanes[0].error.done_p50;
     assert!(error.is_some_and(|error| error < -0.99), "an engine that needs no time: {error:?}");

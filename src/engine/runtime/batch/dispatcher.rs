@@ -242,7 +242,8 @@ impl Dispatcher {
         let metrics = &self.context.shared.metrics;
         metrics.batch_ran(name, batch.op, lane, report.run);
         let (items, cost) = (batch.view.items, batch.formed.cost);
-        let ran = Ran { model: name.clone(), op: batch.op, lane, items, cost, run: report.run };
+        let windows = (batch.op == Op::Transcribe).then_some(report.windows);
+        let ran = Ran { model: name.clone(), op: batch.op, lane, items, windows, cost, run: report.run };
         self.context.shared.recorder.ran(ran, now);
         let moves = queue.ran(&batch, &report, now);
         self.tell(batch.op, &moves);

@@ -81,6 +81,8 @@ struct Report {
     run: Micros,
     /// Cost of what was computed; 0 = that of the batch.
     computed: u64,
+    /// Windows of speech that were run, of all requests.
+    windows: u64,
     /// After it ran out of memory: the cost that it was cut down to.
     fits: Option<u64>,
     outcome: Outcome,

@@ -20,6 +20,8 @@ pub(super) struct Run<'a> {
     pub time: Micros,
     /// Cost of what was computed, where that is not the cost of the batch.
     pub computed: u64,
+    /// Windows of speech that were run.
+    pub windows: u64,
     /// After the batch ran out of memory: the cost that it was cut down to.
     pub fits: Option<u64>,
     pub tally: Tally,
@@ -125,7 +127,7 @@ pub(super) fn run(
     while let Ok(batch) = work.recv() {
         let number = batch.number;
         let began = context.shared.clock.now();
-        let mut run = Run { context, time: Micros::ZERO, computed: 0, fits: None, tally: Tally::default() };
+        let mut run = Run { context, time: Micros::ZERO, computed: 0, windows: 0, fits: None, tally: Tally::default() };
         // The steps contain the model's panics; this contains our own. Requests that a panic drops end with a fault.
         let put_aside = catch_unwind(AssertUnwindSafe(|| run_batch(back, batch, &mut run))).unwrap_or_else(|panic| {
             let fault = fault::of_panic(&context.handle.name, &*panic);
@@ -138,6 +140,7 @@ pub(super) fn run(
             batch: number,
             run: if run.time == Micros::ZERO { wall } else { run.time },
             computed: run.computed,
+            windows: run.windows,
             fits: run.fits,
             outcome,
             answered: run.tally.answered,

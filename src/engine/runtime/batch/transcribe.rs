@@ -8,7 +8,7 @@ use crate::control::{ErrorKind, Fault};
 use crate::engine::models::{ModelError, TranscribeSession, Transcriber};
 use crate::engine::runtime::Live;
 use crate::engine::runtime::job::{TranscribeJob, TranscriptEvent};
-use crate::engine::scheduler::{Item, audio_cost_ms};
+use crate::engine::scheduler::{Item, Micros, audio_cost_ms};
 
 /// How often a batch that does not fit into memory is halved.
 const HALVINGS: usize = 4;
@@ -90,8 +90,12 @@ pub(super) fn run(
         }
         left -= 1;
         let before: Vec<u64> = members.iter().map(|(_, t)| t.cost_left()).collect();
+        let began = run.time;
         let results = step(model, &mut members.iter_mut().map(|(_, t)| t).collect::<Vec<_>>(), run, HALVINGS);
-        for ((_, t), before) in members.iter().zip(before) {
+        let each = Micros((run.time - began).0 / members.len() as u64);
+        for (((_, t), before), result) in members.iter_mut().zip(before).zip(&results) {
+            t.live.heard(each, result.is_ok());
+            run.windows += u64::from(result.is_ok());
             let left = if t.session.done { 0 } else { t.cost_left() };
             run.computed = run.computed.saturating_add(before.saturating_sub(left));
         }

@@ -4,6 +4,7 @@ use super::fakes::WINDOW_S;
 use super::*;
 use crate::control::snapshot::RequestState;
 use crate::control::{Lane, WaitCode};
+use crate::engine::scheduler::Micros;
 
 /// A recording whose first window stands at the stage.
 fn on_stage(change: impl FnOnce(&mut ModelProfile)) -> (Engine, Arc<Stage>, Ticket<TranscriptEvent>) {
@@ -83,6 +84,15 @@ async fn a_slice_may_have_several_windows() {
     stage.open();
     transcript(clip).await.expect("served");
     assert_eq!(transcript(recording).await.expect("served"), ["r 0", "r 1", "r 2"]);
+    until("all batches are recorded", || engine.arrivals(Micros::from_secs(600), None).1.batches.len() == 3);
+    let (_, recorded) = engine.arrivals(Micros::from_secs(600), None);
+    let windows: Vec<_> = recorded.batches.iter().map(|batch| batch.windows).collect();
+    assert_eq!(windows, [Some(2), Some(1), Some(1)]);
+    let heard: Vec<_> = recorded.arrivals.iter().map(|a| (a.lane, a.windows)).collect();
+    assert_eq!(heard, [(Lane::Recordings, Some(3)), (Lane::Clips, Some(1))]);
+    for arrival in recorded.arrivals {
+        assert!(arrival.model_ms.is_some_and(|ms| ms <= arrival.run_ms.unwrap_or(0.0) + 0.001), "{arrival:?}");
+    }
 }
 
 #[tokio::test]
