@@ -125,7 +125,7 @@ impl<E> Live<E> {
         self.tracker.started.is_some()
     }
 
-    /// The model computed so long for it, and ran a window of its speech to the end or failed.
+    /// The model computed so long for it; `window`: on a window of its speech that it came to the end of.
     pub fn heard(&mut self, took: Micros, window: bool) {
         let heard = self.tracker.heard.get_or_insert_default();
         heard.model = heard.model + took;
