@@ -7,7 +7,7 @@ use crate::control::commits::CommitFrame;
 use crate::control::recording;
 use crate::control::routes::Route;
 use crate::control::snapshot::{Model, Requests};
-use crate::control::{Arrivals, ChangeAnswer, ChangeRequest, Journal, Knobs, Snapshot};
+use crate::control::{Arrivals, ChangeAnswer, ChangeRequest, Journal, Knobs, RequestPatch, Snapshot};
 use crate::profile::{ProfileKind, schema};
 use clap::Args;
 use serde_json::Value;
@@ -50,6 +50,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
         ("knobs.json", schemars::schema_for!(Knobs).to_value()),
         ("change.json", schemars::schema_for!(ChangeRequest).to_value()),
         ("change-answer.json", schemars::schema_for!(ChangeAnswer).to_value()),
+        ("request-patch.json", schemars::schema_for!(RequestPatch).to_value()),
         ("journal.json", schemars::schema_for!(Journal).to_value()),
         ("arrivals.json", schemars::schema_for!(Arrivals).to_value()),
         ("recording-header.json", schemars::schema_for!(recording::Header).to_value()),

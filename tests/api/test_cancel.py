@@ -19,7 +19,7 @@ def open_request(engine, path: str, body: bytes, kind: str) -> socket.socket:
     return s
 
 
-def open_completion(engine, prompt: str, max_tokens: int) -> socket.socket:
+def open_completion(engine, prompt: str | list[int], max_tokens: int) -> socket.socket:
     body = {"model": LANGUAGE_MODEL, "prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "stream": True, "ignore_eos": True}
     return open_request(engine, "/v1/completions", json.dumps(body).encode(), "application/json")
 

@@ -7,8 +7,10 @@ import re
 import signal
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 from conftest import CLIPS, LANGUAGE_MODEL, SPEECH_MODEL, TEXT_MODEL, Engine, assert_error, pcm, short_folder, wait_for, wav
 
@@ -262,65 +264,136 @@ def test_a_kill_at_any_point_loses_nothing_that_was_answered():
         engine.process.wait()
 
 
+class Load:
+    """Four streams, two clips a second and one recording at a time, until it is stopped; and what became of them."""
+
+    def __init__(self, engine):
+        self.engine, self.stop, self.failures, self.served = engine, threading.Event(), [], Counter()
+        self.clip = (CLIPS / "01.flac").read_bytes()
+        speech = pcm(self.clip)
+        self.recording = wav(speech * (1 + 70 * 32_000 // len(speech)))
+        self.threads = [threading.Thread(target=self.streams, args=(i,)) for i in range(4)]
+        self.threads += [threading.Thread(target=self.recordings), threading.Thread(target=self.clips)]
+        for thread in self.threads:
+            thread.start()
+
+    def done(self, kind: str, why: str | None):
+        self.served[kind] += 1
+        if why is not None:
+            self.failures.append((kind, why))
+
+    def streams(self, number: int):
+        body = {"model": LANGUAGE_MODEL, "max_tokens": 48, "ignore_eos": True, "temperature": 0, "stream": True}
+        body["prompt"] = ["The sun rises in the", "one two three one two three one two"][number % 2]
+        with httpx.Client(base_url=self.engine.url, timeout=120) as http:
+            while not self.stop.is_set():
+                with http.stream("POST", "/v1/completions", json=body) as answer:
+                    lines = [line for line in answer.iter_lines() if line.startswith("data: ")]
+                whole = answer.status_code == 200 and lines[-1] == "data: [DONE]" and "error" not in "".join(lines)
+                self.done("streams", None if whole else f"{answer.status_code}: {lines[-2:]}")
+
+    def transcribe(self, kind: str, audio: bytes, name: str):
+        answer = self.engine.transcribe(audio, name)
+        self.done(kind, None if answer.status_code == 200 and answer.json()["text"] else answer.text)
+
+    def recordings(self):
+        while not self.stop.is_set():
+            self.transcribe("recordings", self.recording, "recording.wav")
+
+    def clips(self):
+        began, sent = time.monotonic(), 0
+        with ThreadPoolExecutor(64) as pool:
+            while not self.stop.wait(max(0.0, began + sent / 2 - time.monotonic())):
+                pool.submit(self.transcribe, "clips", self.clip, "01.flac")
+                sent += 1
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        return self.failures
+
+
 def test_under_load_no_request_notices(engine):
-    """Caps, shares, speculation, lanes and controllers are changed and changed back while everything is in use."""
-    clip = (CLIPS / "01.flac").read_bytes()
-    speech = pcm(clip)
-    recording = wav(speech * (1 + 70 * 32_000 // len(speech)))
-    stop, failures, served = threading.Event(), [], []
-
-    def keep(ask):
-        while not stop.is_set():
-            answer = ask()
-            (served if answer.status_code == 200 else failures).append(answer)
-
-    asks = [
-        lambda: engine.transcribe(clip, "01.flac"),
-        lambda: engine.transcribe(recording),
-        lambda: engine.embed(["a text", "another one"]),
-        lambda: engine.complete("The sun rises in the", max_tokens=24, ignore_eos=True),
-        lambda: engine.complete("one two three one two three one two", max_tokens=24, ignore_eos=True),
-    ]
-    threads = [threading.Thread(target=keep, args=(ask,)) for ask in asks]
-    for thread in threads:
-        thread.start()
-    speech_caps = lambda: engine.model(SPEECH_MODEL)["queues"][0]["caps"]
+    """C55: caps, shares, speculation, lanes and controllers are changed and changed back while everything is in use. Each
+    change is seen within one batch, each is an entry of the journal, and none is left at the end."""
     prefix, language = f"models.{SPEECH_MODEL}", f"models.{LANGUAGE_MODEL}"
-    slots = engine.generation()["slots"]
-    steps = [
-        (["set", f"{prefix}.max_batch_tokens=20000"], lambda: speech_caps()["max_batch_cost"] == 20_000),
-        (["set", f"{prefix}.max_batch_tokens=60000"], lambda: speech_caps()["max_batch_cost"] == 60_000),
-        (["set", f"{prefix}.lanes.recordings.share=0.25"], lambda: engine.lanes(SPEECH_MODEL)["recordings"]["share"] == 0.25),
-        (["set", f"{language}.speculation.policy=off"], lambda: engine.generation()["speculation"]["policy"] == "off"),
-        (["set", f"{language}.speculation.policy=force", f"{language}.speculation.width_max=6"],
-         lambda: (engine.generation()["speculation"]["policy"], engine.generation()["speculation"]["width_max"]) == ("force", 6)),
-        (["set", f"{language}.generation.slots=1"], lambda: engine.generation()["slots"] == 1),
-        (["set", f"{language}.generation.queue=9"], lambda: engine.generation()["max_queue"] == 9),
-        (["pause", f"{SPEECH_MODEL}/recordings"], lambda: engine.lanes(SPEECH_MODEL)["recordings"]["paused"]),
-        (["resume", f"{SPEECH_MODEL}/recordings"], lambda: not engine.lanes(SPEECH_MODEL)["recordings"]["paused"]),
-        (["pause", LANGUAGE_MODEL], lambda: engine.generation()["slots_used"] == 0),
-        (["resume", LANGUAGE_MODEL], lambda: engine.generation()["slots_used"] > 0),
-        (["try", f"{prefix}.wait_ms=30", "--for", "10m", "--guard", f"{prefix}.lanes.clips.pending<100 && state==ready"],
-         lambda: speech_caps()["wait_ms"] == 30),
-        (["freeze", SPEECH_MODEL], lambda: engine.model(SPEECH_MODEL)["queues"][0]["controller"]["frozen"]),
+    queue = lambda s: next(m for m in s["models"] if m["id"] == SPEECH_MODEL)["queues"][0]
+    lane = lambda s, name: next(la for la in queue(s)["lanes"] if la["lane"] == name)
+    words = lambda s: s["generation"][0]
+    # Batches of speech that have begun, and passes over running answers: what a change may be behind by one.
+    batches = lambda s: max([b["batch"] for b in queue(s)["inflight"] + queue(s)["recent"]], default=0)
+    passes = lambda s: words(s)["iterations"]
+    cap = lambda n: (f"{prefix}.max_batch_tokens", n, batches, lambda s: queue(s)["caps"]["max_batch_cost"] == int(n))
+    policy = lambda p: (f"{language}.speculation.policy", p, passes, lambda s: words(s)["speculation"]["policy"] == p)
+    sets = [
+        cap("20000"),
+        cap("60000"),
+        (f"{prefix}.lanes.recordings.share", "0.25", batches, lambda s: lane(s, "recordings")["share"] == 0.25),
+        policy("off"),
+        policy("force"),
+        (f"{language}.generation.slots", "2", passes, lambda s: words(s)["slots"] == 2),
     ]
+    paused = f"{prefix}.lanes.recordings.paused"
+    named = [
+        (["pause", f"{SPEECH_MODEL}/recordings"], paused, "true", batches, lambda s: lane(s, "recordings")["paused"]),
+        (["resume", f"{SPEECH_MODEL}/recordings"], paused, None, batches, lambda s: not lane(s, "recordings")["paused"]),
+        (["pause", LANGUAGE_MODEL], f"{language}.generation.paused", "true", passes, lambda s: words(s)["slots_used"] == 0),
+        (["resume", LANGUAGE_MODEL], f"{language}.generation.paused", None, passes, lambda s: words(s)["slots_used"] > 0),
+        (["freeze", SPEECH_MODEL], f"{prefix}.adaptive.freeze", "true", batches, lambda s: queue(s)["controller"]["frozen"]),
+        (["try", f"{prefix}.wait_ms=30", "--for", "10m", "--guard", f"{prefix}.lanes.clips.pending<200 && state==ready"],
+         f"{prefix}.wait_ms", "30", batches, lambda s: queue(s)["caps"]["wait_ms"] == 30),
+    ]  # fmt: skip
+    steps = [(["set", f"{knob}={value}"], knob, value, count, seen) for knob, value, count, seen in sets] + named
+    # What runs goes on to its end when a lane is held or slots are fewer: that has no bound in passes.
+    drains = {f"{language}.generation.paused", f"{language}.generation.slots"}
+    load = Load(engine)
     try:
-        before = engine.snapshot()["revision"]
-        for arguments, seen in steps:
-            done = engine.cli(*arguments)
+        wait_for(lambda: min(load.served[kind] for kind in ("streams", "clips")) > 2, "the load is steady")
+        before = engine.snapshot()
+        for number, (arguments, knob, _, count, seen) in enumerate(steps):
+            done = engine.cli(*arguments, "--reason", f"step {number}")
             assert done.returncode == 0, (arguments, done.stderr)
-            wait_for(seen, f"{arguments} is seen", 60)
-        assert engine.cli("set", f"{prefix}.depth=0").returncode == 5
-        assert engine.cli("unset", "--all").returncode == 0
-        wait_for(lambda: engine.generation()["slots"] == slots, "all is as it was")
-        assert engine.snapshot()["revision"] == before + len(steps) + 1
-        assert engine.cli("diff").returncode == 0
-        entries = [e for e in engine.cli_json("journal", "-n", "100")["entries"] if e["revision"] > before]
-        assert len(entries) == len(steps) + 1, "every change is in the journal"
+            answered = count(shown := engine.snapshot())
+            while not seen(shown):
+                # The batch that ran at that moment, and the next one, which may have been formed already.
+                assert knob in drains or count(shown) <= answered + 1, f"{arguments} is not seen after {count(shown) - answered}"
+                shown = engine.snapshot()
+        shown = engine.snapshot()
+        for invalid in (f"{prefix}.depth=0", f"{prefix}.max_batch_tokens=a lot", f"{language}.generation.slots=99", "nothing=1"):
+            assert engine.cli("set", invalid).returncode == 5
+        after = engine.snapshot()
+        assert (after["revision"], len(after["overrides"])) == (shown["revision"], len(shown["overrides"])), "nothing of it"
+        diff = engine.cli("diff", "-o", "json")
+        held = {step[1] for step in steps} - {paused, f"{language}.generation.paused"}
+        assert diff.returncode == 10 and {d["knob"] for d in json.loads(diff.stdout)} == held
+        layers = {la["layer"]: la["value"] for la in engine.cli_json("get", f"{prefix}.max_batch_tokens")[0]["layers"]}
+        assert layers["live"] == "60000" and len(layers) > 1, "what runs and what the file says, side by side"
+
+        # The last two are taken back one by one, the rest at once.
+        last = before["revision"] + len(steps)
+        for revision in (last, last - 1):
+            assert engine.cli("journal", "revert", str(revision)).returncode == 0
+        assert engine.cli("unset", "--all", "--reason", "as it was").returncode == 0
+        was = lambda s: [count_free(s) for count_free in (
+            lambda s: queue(s)["caps"]["max_batch_cost"], lambda s: queue(s)["caps"]["wait_ms"],
+            lambda s: queue(s)["controller"]["frozen"], lambda s: lane(s, "recordings")["share"],
+            lambda s: words(s)["slots"], lambda s: words(s)["speculation"]["policy"],
+        )]  # fmt: skip
+        wait_for(lambda: was(engine.snapshot()) == was(before), "all is as it was")
+        assert engine.cli("diff").returncode == 0 and engine.snapshot()["overrides"] == []
+
+        entries = [e for e in engine.cli_json("journal", "-n", "100")["entries"] if e["revision"] > before["revision"]]
+        assert [e["revision"] for e in entries] == list(range(before["revision"] + 1, last + 4)), "one after the other"
+        assert {e["actor"] for e in entries} == {f"uid:{os.getuid()}"}
+        for number, ((_, knob, value, *_), entry) in enumerate(zip(steps, entries)):
+            (one,) = entry["changes"]
+            live = one["now"]["value"] if one.get("now") else None
+            assert (entry["kind"], entry.get("reason"), one["knob"], live) == ("change", f"step {number}", knob, value)
+        assert [(e["kind"], e.get("reverts")) for e in entries[len(steps) :]] == [("revert", last), ("revert", last - 1), ("change", None)]
+        assert {c["knob"] for c in entries[-1]["changes"]} == held - {step[1] for step in steps[-2:]}
     finally:
         engine.cli("unset", "--all")
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert not failures, [a.text for a in failures]
-    assert len(served) >= len(asks)
+        failures = load.end()
+    assert not failures, failures
+    assert min(load.served[kind] for kind in ("streams", "clips", "recordings")) > 0, load.served

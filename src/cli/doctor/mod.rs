@@ -10,7 +10,8 @@ use super::error::{CliError, CliResult};
 use super::print::text::neutral;
 use super::print::{TableStyle, Tone};
 use crate::client::socket_folder;
-use crate::control::ExitCode;
+use crate::control::snapshot::EngineState;
+use crate::control::{ExitCode, Snapshot};
 use crate::profile::{Env, load_box};
 use crate::pull::{PullOptions, Verify};
 use clap::Args;
@@ -105,11 +106,11 @@ fn engine(context: &Context) -> (Finding, bool) {
     let asked = context.client().and_then(|client| {
         context.block_on(async {
             let snapshot = client.snapshot().await?;
-            Ok(format!("`{}` is {} at {}", snapshot.node, snapshot.state.name(), client.target()))
+            Ok(answers(&snapshot, &client.target().to_string()))
         })
     });
     match asked {
-        Ok(detail) => (Finding::ok("engine", detail), true),
+        Ok(finding) => (finding, true),
         Err(CliError::Failed { message, .. }) if context.globals.engine.is_some() => {
             (Finding::fail("engine", message, "is it running, and is --engine right?"), false)
         }
@@ -117,6 +118,22 @@ fn engine(context: &Context) -> (Finding, bool) {
             (Finding::warn("engine", message, "give its key with --key-file or LANEKEEPER_KEY"), true)
         }
         Err(_) => (Finding::ok("engine", "none is running (`lanekeeper serve` starts one)"), false),
+    }
+}
+
+/// An engine that answers: it may be unwell.
+fn answers(snapshot: &Snapshot, target: &str) -> Finding {
+    let mut detail = format!("`{}` is {} at {target}", snapshot.node, snapshot.state.name());
+    let well = !matches!(snapshot.state, EngineState::Degraded | EngineState::Stopped);
+    snapshot.reasons.iter().for_each(|reason| detail.push_str(&format!("; {reason}")));
+    match (well, snapshot.progress.iter().any(|lane| lane.stuck_ms.is_some())) {
+        (true, _) => Finding::ok("engine", detail),
+        (false, true) => Finding::fail(
+            "engine",
+            detail,
+            "`lanekeeper report` keeps what is known of it; a lane that stays stuck wants the engine started anew",
+        ),
+        (false, false) => Finding::fail("engine", detail, "`lanekeeper status` and its log say more"),
     }
 }
 
@@ -131,5 +148,35 @@ fn line(finding: &Finding, out: &mut dyn Write, style: TableStyle) -> io::Result
     match &finding.way_out {
         Some(way_out) => writeln!(out, "      {}", neutral(way_out)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_is_unwell_fails_and_says_what_is_stuck() {
+        let text = include_str!("../../../tests/fixtures/snapshots/idle.json");
+        let mut snapshot: Snapshot = serde_json::from_str(text).unwrap();
+        let finding = answers(&snapshot, "here");
+        assert!(finding.grade == Grade::Ok && finding.detail.ends_with("is ready at here"), "{finding:?}");
+        snapshot.state = EngineState::Degraded;
+        snapshot.reasons = vec!["lane clips of `ears` is stuck since then".to_string()];
+        let finding = answers(&snapshot, "here");
+        assert!(finding.grade == Grade::Fail && finding.detail.ends_with("is stuck since then"), "{finding:?}");
+        assert!(finding.way_out.is_some_and(|way| way.contains("status")), "no lane of it says so");
+        snapshot.progress = vec![crate::control::snapshot::LaneProgress {
+            name: "ears.transcribe.clips".to_string(),
+            model: "ears".to_string(),
+            op: crate::control::Op::Transcribe,
+            lane: Some(crate::control::Lane::Clips),
+            waiting: 1,
+            last_start_ago_ms: None,
+            stuck_ms: Some(31_000.0),
+            request: None,
+            why: None,
+        }];
+        assert!(answers(&snapshot, "here").way_out.is_some_and(|way| way.contains("report")));
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn lanes(core: &Core, handle: &ModelHandle, worker: &Worker, now: Mic
         closed: !matches!(handle.state(), ModelState::Ready) || core.shared.is_draining(),
         device_busy: device.is_some_and(|slot| slot.waits(&handle.name)),
         advanced: handle.advanced(),
+        queue: handle.settings().max_queue as u64,
         now,
     };
     let name = |op, lane| LaneName { model: handle.name.clone(), op, lane };
@@ -84,6 +85,8 @@ struct Surroundings {
     /// Another model has the device.
     device_busy: bool,
     advanced: Micros,
+    /// Requests of an operation that may wait.
+    queue: u64,
     now: Micros,
 }
 
@@ -108,6 +111,9 @@ impl Surroundings {
             held: self.closed || queue.rules.paused.lane(lane),
             idle: !runs && !self.device_busy,
             open: !runs && !self.device_busy,
+            queue: self.queue,
+            others: queue.share.ran[usize::from(lane == Lane::Clips)],
+            between: between(queue, lane),
             window: queue.caps.wait,
             started,
             last_start,
@@ -128,6 +134,9 @@ impl Surroundings {
             held: self.closed || paused,
             idle: !runs && !self.device_busy,
             open: view.active.len() < view.slots && !full && !self.device_busy,
+            queue: 0,
+            others: Micros::ZERO,
+            between: Micros::ZERO,
             window: Micros::ZERO,
             started,
             last_start,
@@ -135,6 +144,18 @@ impl Surroundings {
             hangs: self.hangs(runs, last_start),
         }
     }
+}
+
+/// Engine time that the other lane may have between two turns of this one, which take as long as its last: so much pays for
+/// one by its share. Zero where no share is in effect, and before its first turn, which nothing delays.
+fn between(queue: &QueueView, lane: Lane) -> Micros {
+    // Texts have one lane, and nobody to share with.
+    let Some(part) = queue.share.part.filter(|_| queue.op == Op::Transcribe) else { return Micros::ZERO };
+    let (own, share) = match lane {
+        Lane::Clips => (queue.share.last_turns[0], 1.0 - part),
+        Lane::Recordings => (queue.share.last_turns[1], part),
+    };
+    Micros((own.0 as f64 * (1.0 - share) / share.max(1e-6)) as u64)
 }
 
 /// Whether a request that waits for this could be started, for all that an operator has said.

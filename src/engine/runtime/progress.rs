@@ -4,7 +4,8 @@
 //! what is wrong:
 //!
 //! - something waits, nothing runs, and nothing is started for `limits.progress_s`;
-//! - something waits and is passed over again and again: by [`BATCHES`] batches of other work, or by [`ITERATIONS`]
+//! - something waits and is passed over again and again: by [`BATCHES`] batches of other work (and more than a queue holds),
+//!   in twice the engine time that the other lane may have by its share before it is this one's turn; or by [`ITERATIONS`]
 //!   iterations in which a slot and room for it were free;
 //! - what runs has not ended a window, a chunk or an iteration for [`HANGS`].
 //!
@@ -18,8 +19,8 @@ use crate::engine::scheduler::Micros;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Batches that may be run while a lane waits, if that takes twenty times the limit besides: a small share of the engine's
-/// time can mean many.
+/// Batches that may be run while a lane waits, if that takes twenty times the limit besides. A turn of the other lane can be
+/// many: as many as wait when it begins.
 const BATCHES: u64 = 2_000;
 
 /// Passes over running sequences that may go by while a slot and room are free for what waits. One is enough for a sound
@@ -51,6 +52,12 @@ pub(super) struct Seen {
     pub idle: bool,
     /// Of generations: a slot and room for what waits are free, and no other model has the device.
     pub open: bool,
+    /// Requests that a turn of the other lane may consist of: those that its queue can hold.
+    pub queue: u64,
+    /// Engine time that the other lane has had so far.
+    pub others: Micros,
+    /// What it may have of that between two turns of this one, by its share; zero where no share is in effect.
+    pub between: Micros,
     /// The batch window: so long a lane may wait for company.
     pub window: Micros,
     /// Starts of this lane's work so far, and when the last one was.
@@ -86,9 +93,32 @@ struct Memory {
     steps: u64,
     /// Since when it waits with nothing running.
     idle: Option<Micros>,
-    /// Since when, and since which step, it is passed over.
-    passed: Option<(Micros, u64)>,
+    /// Since when it is passed over.
+    passed: Option<Passed>,
     stuck: Option<Stuck>,
+}
+
+/// When a lane began to be passed over, and how many steps and how much of the other lane's time had gone by.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    since: Micros,
+    step: u64,
+    others: Micros,
+}
+
+impl Passed {
+    /// Whether so much has gone by that it should have been this lane's turn long ago.
+    fn is_too_long(&self, seen: &Seen, generates: bool, limit: Micros, now: Micros) -> bool {
+        let (steps, lasts) = (seen.steps - self.step, now - self.since);
+        match generates {
+            true => steps >= ITERATIONS && lasts >= Micros(limit.0 / 3),
+            false => {
+                steps >= BATCHES.max(seen.queue.saturating_mul(2))
+                    && lasts >= Micros(limit.0.saturating_mul(20))
+                    && seen.others - self.others >= seen.between + seen.between
+            }
+        }
+    }
 }
 
 impl Memory {
@@ -106,18 +136,16 @@ impl Memory {
                 false => self.idle = None,
             }
             match !generates || seen.open {
-                true => drop(self.passed.get_or_insert((now, seen.steps))),
+                true => drop(self.passed.get_or_insert(Passed { since: now, step: seen.steps, others: seen.others })),
                 false => self.passed = None,
             }
         }
         let patience = limit.max(seen.window + seen.window);
-        let (steps, time) =
-            if generates { (ITERATIONS, Micros(limit.0 / 3)) } else { (BATCHES, Micros(limit.0.saturating_mul(20))) };
         let idle = self.idle.filter(|since| now - *since >= patience);
-        let passed = self.passed.filter(|(since, step)| seen.steps - step >= steps && now - *since >= time);
+        let passed = self.passed.filter(|passed| passed.is_too_long(seen, generates, limit, now));
         self.stuck = if let Some(since) = idle {
             Some(Stuck { since, how: How::Idle })
-        } else if let Some((since, step)) = passed {
+        } else if let Some(Passed { since, step, .. }) = passed {
             Some(Stuck { since, how: How::PassedOver(seen.steps - step) })
         } else {
             let hangs = seen.hangs.filter(|time| *time >= HANGS);
@@ -255,6 +283,23 @@ mod tests {
         assert_eq!(found(&clips(), 100, 900, batches), Some(700), "thousands of batches");
         let iterations = |t| Seen { idle: false, open: true, steps: t * 20, ..waits() };
         assert_eq!(found(&generations(), 100, 900, iterations), Some(110), "a slot was free all the time");
+    }
+
+    #[test]
+    fn a_lane_is_passed_over_for_as_long_as_its_share_says() {
+        let recordings = LaneName { lane: Some(Lane::Recordings), ..clips() };
+        // Ten batches a second of clips, all day; a recording's turn takes ten seconds of engine time.
+        let between = |share: f64| Micros((10e6 * (1.0 - share) / share) as u64);
+        let rare =
+            |share| move |t: u64| Seen { idle: false, steps: t * 10, others: s(t), between: between(share), ..waits() };
+        assert_eq!(found(&recordings, 100, 900, rare(0.5)), Some(700), "its turn is long over");
+        assert_eq!(found(&recordings, 100, 2_079, rare(0.01)), None, "a hundredth is a turn in a thousand seconds");
+        assert_eq!(found(&recordings, 100, 3_000, rare(0.01)), Some(2_080), "twice that is too long for a hundredth");
+        let served = |t: u64| Seen { started: t / 1_000, ..rare(0.01)(t) };
+        assert_eq!(found(&recordings, 100, 9_000, served), None, "it is served in its turn, rarely");
+        // A turn of the other lane is as long as what its queue holds.
+        let queue = |t| Seen { queue: 20_000, ..rare(0.5)(t) };
+        assert_eq!(found(&recordings, 100, 5_000, queue), Some(4_100));
     }
 
     #[test]

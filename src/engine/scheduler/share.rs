@@ -49,6 +49,8 @@ pub struct ShareView {
     /// Engine time measured since the start.
     pub clips_ran: Micros,
     pub recordings_ran: Micros,
+    /// Engine time of the last turn of clips, and of recordings; zero before the first.
+    pub last_turns: [Micros; 2],
 }
 
 /// One lane's time.
@@ -198,6 +200,8 @@ impl Share {
             behind,
             clips_ran: self.clips.total,
             recordings_ran: self.recordings.total,
+            last_turns: [self.clips, self.recordings]
+                .map(|lane| lane.turn.map_or(Micros::ZERO, |(_, us)| Micros(us as u64))),
         }
     }
 }

@@ -333,6 +333,7 @@ impl Queue {
             share: ShareView {
                 part: share.in_effect.then_some(share.recordings),
                 ran: [share.clips_ran, share.recordings_ran],
+                last_turns: share.last_turns,
             },
             service: [
                 (self.clips.service(), self.clips.window()),

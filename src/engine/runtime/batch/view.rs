@@ -54,6 +54,8 @@ pub(in crate::engine::runtime) struct ShareView {
     pub part: Option<f64>,
     /// Engine time by lane since the start.
     pub ran: [Micros; 2],
+    /// Engine time of the last turn of each lane.
+    pub last_turns: [Micros; 2],
 }
 
 /// A clip that a turn passed over.
