@@ -9,6 +9,8 @@ use serde::Serialize;
 /// What was recorded, the service model fitted to it, and how far the replay is from it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
+    /// Times that each setting was run: its waits are the middle of so many.
+    pub repeats: u64,
     pub fits: Vec<Fit>,
     pub lanes: Vec<RecordedLane>,
 }
@@ -37,7 +39,7 @@ pub struct Deviation {
 }
 
 impl Compared {
-    pub(super) fn of(trace: &Trace, run: Option<&RunReport>) -> Compared {
+    pub(super) fn of(trace: &Trace, run: Option<&RunReport>, repeats: u64) -> Compared {
         let lane = |(lane, recorded): (&Lane, &RecordedWaits)| {
             let simulated = run.and_then(|run| run.lane(*lane)).map(|lane| &lane.requests);
             let RecordedWaits { requests, served, queue, done } = *recorded;
@@ -49,7 +51,7 @@ impl Compared {
             });
             RecordedLane { lane: *lane, requests, served, queue, done, error }
         };
-        Compared { fits: trace.fits.clone(), lanes: trace.waits.iter().map(lane).collect() }
+        Compared { repeats, fits: trace.fits.clone(), lanes: trace.waits.iter().map(lane).collect() }
     }
 }
 

@@ -8,8 +8,8 @@
 //! [`Former`](crate::engine::scheduler::Former) and [`Rounds`](crate::engine::scheduler::Rounds), what moves the caps of
 //! [`Adaptive`](crate::engine::scheduler::Adaptive), as the engine's dispatcher asks them. What stands here is the world
 //! around them: clients (`scenario`), the device (`service`), the order of events (`run`), the counting (`tally`,
-//! `report`), and for traces the fit of a service model (`fit`), what each request takes of the engine (`heard`, `windows`)
-//! and the comparison with what was recorded (`compare`).
+//! `report`), and for traces the fit of a service model (`fit`), what each request takes of the engine (`heard`, `windows`),
+//! its repetition (`repeat`) and the comparison with what was recorded (`compare`).
 //!
 //! The same load and seed give the same report on every machine.
 
@@ -17,6 +17,7 @@ mod compare;
 mod fit;
 mod heard;
 mod random;
+mod repeat;
 mod report;
 mod run;
 mod scenario;
@@ -56,21 +57,25 @@ pub fn simulate(load: &Workload) -> Result<Report, SettingsFault> {
 
 /// Replays recorded arrivals under each setting. The first is taken for the one that was in effect when they were
 /// recorded: how far its waits are from the recorded ones is the model's error.
+///
+/// Where requests are few, each setting is run several times, with a little chance in the times of batches, and its waits
+/// are the middle of all: see `repeat`.
 pub fn replay(trace: &Trace, settings: &[Settings]) -> Report {
-    let runs = run_each(&trace.scenario(), settings);
+    let (scenario, repeats) = (trace.scenario(), repeat::repeats(trace.arrivals.len()));
+    let runs: Vec<RunReport> = settings.iter().map(|settings| repeat::run(&scenario, settings, repeats)).collect();
     Report {
         schema: SCHEMA,
         load: trace.model.clone(),
         seed: None,
         duration_s: trace.span.as_secs(),
         warm_up_s: 0.0,
-        recorded: Some(Compared::of(trace, runs.first())),
+        recorded: Some(Compared::of(trace, runs.first(), repeats)),
         runs,
     }
 }
 
 /// Runs a scenario under each setting.
 pub fn run_each(scenario: &Scenario, settings: &[Settings]) -> Vec<RunReport> {
-    let one = |settings: &Settings| RunReport::of(scenario, settings, &run::run(scenario, settings));
+    let one = |settings: &Settings| RunReport::of(scenario, settings, &run::run(scenario, settings, None));
     settings.iter().map(one).collect()
 }

@@ -1,6 +1,7 @@
 //! The event loop: the scheduler's own formers and rounds, in virtual time.
 
 use super::random::Random;
+use super::repeat::Jitter;
 use super::scenario::{Ask, Scenario};
 use super::service::Work;
 use super::settings::Settings;
@@ -82,9 +83,9 @@ struct Flying {
     version: u32,
 }
 
-/// Runs a scenario under one setting.
-pub(super) fn run(scenario: &Scenario, settings: &Settings) -> Tally {
-    let mut simulation = Simulation::new(scenario, settings);
+/// Runs a scenario under one setting, its batches as long as they are meant to be or by chance a little longer or shorter.
+pub(super) fn run(scenario: &Scenario, settings: &Settings, jitter: Option<Jitter>) -> Tally {
+    let mut simulation = Simulation::new(scenario, settings, jitter);
     simulation.go();
     simulation.tally.finish(simulation.now, &simulation.requests);
     simulation.tally
@@ -106,11 +107,12 @@ struct Simulation<'a> {
     /// The first is on the device, the others wait for it.
     flying: VecDeque<Flying>,
     batches: u64,
+    jitter: Option<Jitter>,
     tally: Tally,
 }
 
 impl<'a> Simulation<'a> {
-    fn new(scenario: &'a Scenario, settings: &Settings) -> Simulation<'a> {
+    fn new(scenario: &'a Scenario, settings: &Settings, jitter: Option<Jitter>) -> Simulation<'a> {
         let mut simulation = Simulation {
             scenario,
             depth: settings.depth,
@@ -124,6 +126,7 @@ impl<'a> Simulation<'a> {
             rounds: Rounds::default(),
             flying: VecDeque::new(),
             batches: 0,
+            jitter,
             tally: Tally::new(scenario.warm_up),
         };
         for (index, source) in scenario.sources.iter().enumerate() {
@@ -338,6 +341,9 @@ impl<'a> Simulation<'a> {
         }
         if plain > 0.0 {
             front.pace = paced / plain;
+        }
+        if let Some(jitter) = &mut self.jitter {
+            front.pace *= jitter.next();
         }
         front.ends = match all.items {
             0 => now,

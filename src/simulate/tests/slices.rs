@@ -7,7 +7,7 @@ use crate::control::snapshot::Outcome;
 use crate::control::{Lane, Op};
 use crate::engine::scheduler::{Former, Item, ItemId, Micros, WINDOW_MS};
 use crate::simulate::random::Random;
-use crate::simulate::{Trace, Windows, replay};
+use crate::simulate::{Trace, Windows, run_each};
 
 /// A request as it truly is.
 #[derive(Clone, Copy)]
@@ -140,10 +140,10 @@ const TWO: [&str; 3] = ["max_batch_requests=1", "long_form.slice_windows=2", "la
 /// How far a plan from the one to the other is off, by lane: medians and p95 of the time to the answer.
 fn off(planned: &Arrivals, set: &[&str], real: &Arrivals) -> Vec<[f64; 2]> {
     let trace = Trace::of(planned, None).expect("a sound document");
-    let report = replay(&trace, &[settings(set)]);
+    let runs = run_each(&trace.scenario(), &[settings(set)]);
     let real = Trace::of(real, None).expect("a sound document").waits;
     let of = |lane: Lane| {
-        let (planned, real) = (report.runs[0].lane(lane).expect("it has work").requests.done, real[&lane].done);
+        let (planned, real) = (runs[0].lane(lane).expect("it has work").requests.done, real[&lane].done);
         let part = |planned: Option<f64>, real: Option<f64>| Some(planned? / real? - 1.0);
         [part(planned.p50_ms, real.p50_ms), part(planned.p95_ms, real.p95_ms)].map(|part| part.expect("it has waits"))
     };
