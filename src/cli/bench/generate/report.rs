@@ -59,6 +59,12 @@ pub struct RunFigures {
     /// The same, round by round; the middle one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_p50: Option<f64>,
+    /// The same, round by round: the geometric mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_mean: Option<f64>,
+    /// Standard error of `ratio_mean`, as a part of it; needs two rounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ratio_error: Option<f64>,
     /// Of the last round.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft: Option<Draft>,
@@ -101,16 +107,28 @@ impl RunFigures {
         let pair = |(a, b): (&Sample, &Sample)| Some(a.cpu_rate()? / b.cpu_rate()?);
         let mut pairs: Vec<f64> = samples.iter().zip(plain).filter_map(pair).collect();
         pairs.sort_by(f64::total_cmp);
+        let mean = geometric_mean(&pairs);
         let differs = |(a, b): (&Sample, &Sample)| a.answers.iter().zip(&b.answers).filter(|(a, b)| a != b).count();
         RunFigures {
             speculation,
             ratio: rates.per_cpu_s.zip(Rates::of(plain).per_cpu_s).map(|(a, b)| a / b),
             ratio_p50: pairs.get(pairs.len() / 2).copied(),
+            ratio_mean: mean.map(|(mean, _)| mean),
+            ratio_error: mean.and_then(|(_, error)| error),
             draft: samples.last().and_then(Draft::of),
             differing: samples.iter().zip(plain).map(differs).sum::<usize>() as u64,
             rates,
         }
     }
+}
+
+/// The geometric mean, and its standard error as a part of it. Of ratios: one of a half and one of two make one.
+fn geometric_mean(values: &[f64]) -> Option<(f64, Option<f64>)> {
+    let n = values.len() as f64;
+    let mean = values.iter().map(|v| v.ln()).sum::<f64>() / n;
+    let spread = values.iter().map(|v| (v.ln() - mean).powi(2)).sum::<f64>();
+    let error = (values.len() > 1).then(|| (spread / (n - 1.0) / n).sqrt());
+    (!values.is_empty()).then(|| (mean.exp(), error))
 }
 
 impl Draft {
@@ -145,6 +163,7 @@ impl Report {
             Column::right("PER CPU-S"),
             Column::right("RATIO"),
             Column::right("P50"),
+            Column::right("MEAN"),
             Column::right("ACCEPTED"),
             Column::right("WIDTH").wide(),
             Column::left("GATE"),
@@ -162,6 +181,7 @@ impl Report {
                     Cell::new(known(run.rates.per_cpu_s, figure)).tone(Tone::Strong),
                     known(run.ratio, two).into(),
                     known(run.ratio_p50, two).into(),
+                    known(run.ratio_mean, |mean| with_error(mean, run.ratio_error)).into(),
                     known(draft.and_then(|d| d.accept_ratio), |v| format!("{:.0}%", v * 100.0)).into(),
                     known(draft.and_then(|d| d.width_mean), |v| format!("{v:.1}")).into(),
                     known(draft, |d| format!("{} ({})", d.gate.state(), d.gate.because.name())).into(),
@@ -192,6 +212,11 @@ impl Report {
     }
 }
 
+/// `0.98±0.01`
+fn with_error(mean: f64, error: Option<f64>) -> String {
+    error.map_or_else(|| format!("{mean:.2}"), |part| format!("{mean:.2}±{:.2}", part * mean))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +240,9 @@ mod tests {
         assert_eq!(run.rates.per_cpu_s, Some(200.0));
         assert_eq!(run.ratio, Some(2.0));
         assert_eq!(run.ratio_p50, Some(1.25));
+        // Of 1.25, 4 and 1.
+        assert!(run.ratio_mean.is_some_and(|mean| (mean - 5f64.cbrt()).abs() < 1e-9), "{run:?}");
+        assert!(run.ratio_error.is_some_and(|part| (part - 0.4298).abs() < 1e-3), "{run:?}");
         assert_eq!(run.differing, 0);
     }
 
@@ -224,5 +252,6 @@ mod tests {
         let other = [sample(2, 1, None, vec![vec![1], vec![3]])];
         let run = RunFigures::of(SpeculationChoice::Force, &other, &plain);
         assert_eq!((run.differing, run.ratio, run.rates.per_cpu_s), (1, None, None));
+        assert_eq!((run.ratio_mean, run.ratio_error), (None, None));
     }
 }
