@@ -13,6 +13,7 @@ mod stage;
 use lanekeeper::control::Snapshot;
 use portable_pty::CommandBuilder;
 use stage::{Engine, Terminal, recorded};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,7 @@ const FIRST_FRAMES: usize = 15;
 const KEYS: usize = 300;
 const WINDOW: Duration = Duration::from_secs(5);
 const ROUNDS: usize = 4;
+const PAIRS: usize = 24;
 
 fn main() {
     first_frame(SHOWN);
@@ -137,27 +139,111 @@ fn cpu(pid: u32) -> f64 {
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) / 100.0
 }
 
-/// The CPU time that an engine with two hundred waiting requests takes beside nothing, without and with a console, window
-/// by window.
-fn cost(models: &str) {
-    let home = std::env::temp_dir().join(format!("lk-watch-{}", std::process::id()));
-    std::fs::create_dir_all(&home).unwrap();
-    let run = |args: &[&str]| {
-        let mut command = Command::new(BINARY);
-        command.args(args).env("XDG_RUNTIME_DIR", &home).env("XDG_STATE_HOME", &home).env("LANEKEEPER_CACHE", models);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command
-    };
-    let engine = Running(run(&["serve", "--profile", "demo", "--offline", "--listen", "127.0.0.1:0"]).spawn().unwrap());
-    let pid = engine.0.id();
-    while !run(&["status", "--ready"]).status().unwrap().success() {
-        std::thread::park_timeout(Duration::from_millis(100));
+/// An engine of the demo's models with two hundred clients that embed, each sending again when it has its answer.
+struct Loaded {
+    engine: Running,
+    _load: Running,
+    home: PathBuf,
+    models: String,
+}
+
+impl Loaded {
+    fn start(models: &str) -> Loaded {
+        let home = std::env::temp_dir().join(format!("lk-watch-{}", std::process::id()));
+        std::fs::create_dir_all(&home).unwrap();
+        let serve = ["serve", "--profile", "demo", "--offline", "--listen", "127.0.0.1:0"];
+        let engine = Running(command(&home, models, &serve).spawn().unwrap());
+        while !command(&home, models, &["status", "--ready"]).status().unwrap().success() {
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+        let load = [
+            "bench",
+            "mixed",
+            "--clips",
+            "0",
+            "--recordings",
+            "0",
+            "--chats",
+            "0",
+            "--embeddings",
+            "200",
+            "--for",
+            "30m",
+        ];
+        let load = Running(command(&home, models, &load).spawn().unwrap());
+        let loaded = Loaded { engine, _load: load, home, models: models.to_string() };
+        std::thread::park_timeout(Duration::from_secs(3));
+        loaded
     }
-    assert!(run(&["pause", "minilm-l6"]).status().unwrap().success());
-    let load =
-        ["bench", "mixed", "--clips", "0", "--recordings", "0", "--chats", "0", "--embeddings", "200", "--for", "10m"];
-    let _load = Running(run(&load).spawn().unwrap());
+
+    fn run(&self, args: &[&str]) -> Command {
+        command(&self.home, &self.models, args)
+    }
+
+    /// A console that shows it.
+    fn watch(&self) -> Terminal {
+        let mut command = CommandBuilder::new(BINARY);
+        command.args(["top"]);
+        let home = self.home.to_str().unwrap();
+        let terminal = Terminal::run(command, &[("XDG_RUNTIME_DIR", home), ("XDG_STATE_HOME", home)]);
+        terminal.wait_for("whisper-tiny-en");
+        terminal
+    }
+
+    /// Requests answered so far.
+    fn served(&self) -> f64 {
+        let out = self.run(&["lanes", "-o", "json"]).stdout(Stdio::piped()).output().unwrap();
+        let lanes: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let queues = lanes["queues"].as_array().unwrap();
+        queues.iter().flat_map(|q| q["lanes"].as_array().unwrap()).map(|lane| lane["served"].as_f64().unwrap()).sum()
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.home);
+    }
+}
+
+fn command(home: &Path, models: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(args).env("XDG_RUNTIME_DIR", home).env("XDG_STATE_HOME", home).env("LANEKEEPER_CACHE", models);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// What watching costs: the requests that a busy engine answers in a second with a console over those without, pair by
+/// pair; then the engine's CPU time where its two hundred requests only wait, which that alone moves.
+fn cost(models: &str) {
+    let loaded = Loaded::start(models);
+    let answered = || {
+        let (before, began) = (loaded.served(), Instant::now());
+        std::thread::park_timeout(WINDOW);
+        (loaded.served() - before) / began.elapsed().as_secs_f64()
+    };
+    let ratios: Vec<f64> = (0..PAIRS)
+        .map(|pair| {
+            // Whoever goes first in one pair goes last in the next.
+            let first = (pair % 2 == 1).then(&answered);
+            let watched = {
+                let _console = loaded.watch();
+                answered()
+            };
+            (watched / first.unwrap_or_else(&answered)).ln()
+        })
+        .collect();
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / n;
+    let error = (ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (n - 1.0) / n).sqrt();
+    println!(
+        "a watched engine answers {:.2} % of what it does alone, give or take {:.2} (standard error of {PAIRS} pairs)",
+        mean.exp() * 100.0,
+        error * 100.0
+    );
+
+    assert!(loaded.run(&["pause", "minilm-l6"]).status().unwrap().success());
     std::thread::park_timeout(Duration::from_secs(3));
+    let pid = loaded.engine.0.id();
     let window = || {
         let (before, began) = (cpu(pid), Instant::now());
         std::thread::park_timeout(WINDOW);
@@ -166,11 +252,7 @@ fn cost(models: &str) {
     let (mut alone, mut watched) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         alone.push(window());
-        let mut command = CommandBuilder::new(BINARY);
-        command.args(["top"]);
-        let home = home.to_str().unwrap();
-        let terminal = Terminal::run(command, &[("XDG_RUNTIME_DIR", home), ("XDG_STATE_HOME", home)]);
-        terminal.wait_for("whisper-tiny-en");
+        let _console = loaded.watch();
         watched.push(window());
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
@@ -180,5 +262,4 @@ fn cost(models: &str) {
         "watching costs {more:.1} ms of CPU a second ({:.2} % of an engine that has {cores} cores busy); alone {alone:.1?}, watched {watched:.1?}",
         more / (cores * 10.0)
     );
-    let _ = std::fs::remove_dir_all(home);
 }
