@@ -112,7 +112,7 @@ mod tests {
     fn slices(windows: impl Fn(u64) -> u64) -> Vec<Measured> {
         let of = |n: u64| {
             let (windows, noise) = (windows(n), 1.0 + ((n * 7 % 11) as f64 - 5.0) / 100.0);
-            let cost = if n % 4 == 0 { 3_000 + 2_000 * (n % 13) } else { 30_000 * windows };
+            let cost = if n.is_multiple_of(4) { 3_000 + 2_000 * (n % 13) } else { 30_000 * windows };
             let windows = cost.div_ceil(30_000);
             one(1, Some(windows), cost, noise * (500_000.0 * windows as f64 + 20.0 * cost as f64))
         };
@@ -182,7 +182,7 @@ mod tests {
         near(fit.line.per_window, 90_000.0);
         // Alone in its batch it is the item's own: four in a batch are not promised to be cheaper.
         let alone = |n: u64| {
-            let windows = 1 + u64::from(n % 9 == 0);
+            let windows = 1 + u64::from(n.is_multiple_of(9));
             one(1, Some(windows), 500 * n, 300_000.0 + 90_000.0 * windows as f64 + 2_500.0 * n as f64)
         };
         let fit = fitted(&(1..40).map(alone).collect::<Vec<_>>());
