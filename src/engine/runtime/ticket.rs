@@ -111,3 +111,21 @@ impl<E> Drop for Ticket<E> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_not_taken_and_what_is_taken_is_not_held() {
+        let flag = HoldFlag::default();
+        assert!(flag.hold() && flag.hold() && flag.is_held(), "twice is once");
+        assert!(!flag.take(false) && flag.is_held());
+        flag.release();
+        assert!(flag.take(false) && flag.take(false), "one that lost its slot is taken again");
+        flag.release();
+        assert!(!flag.hold() && !flag.is_held(), "it runs");
+        let drained = HoldFlag::default();
+        assert!(drained.hold() && drained.take(true) && !drained.is_held(), "a drain lets go what is held");
+    }
+}

@@ -52,9 +52,10 @@ fn facts(seen: &Seen, request: &Request) -> Vec<(&'static str, String, Label)> {
     let mut facts = vec![("state", request.state.name().to_string(), Label::Text)];
     if let Some(wait) = &request.wait {
         facts.push(("waits", sentence(wait.code.sentence()), Label::Warn));
-        let estimate = match wait.estimate_ms {
-            Some(ms) => format!("about {} more until it starts", duration(ms)),
-            None => "not known: nothing measured yet to go by".to_string(),
+        let estimate = match (request.held_left_ms, wait.estimate_ms) {
+            (Some(ms), _) => format!("{} more, then the engine lets it go", duration(ms)),
+            (None, Some(ms)) => format!("about {} more until it starts", duration(ms)),
+            (None, None) => "not known: nothing measured yet to go by".to_string(),
         };
         facts.push(("until", estimate, Label::Text));
         facts.extend(wait.turns_left.map(|turns| ("bound", bound(turns), Label::Text)));
@@ -110,4 +111,25 @@ fn sentence(text: &str) -> String {
 /// `text` in lines that fit beside the names.
 fn wrapped(text: &str, width: u16) -> Vec<String> {
     wrap(text, usize::from(width.saturating_sub(NAME)).max(8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{recorded, watching};
+    use super::*;
+    use crate::control::WaitCode;
+    use crate::tui::View;
+
+    #[test]
+    fn a_hold_that_ends_by_itself_says_when() {
+        let state = watching(&recorded("busy"), View::Requests, (80, 24));
+        let seen = state.shown().unwrap();
+        let waits = |r: &&Request| r.wait.is_some();
+        let mut held = seen.snapshot.requests.shown.iter().find(waits).unwrap().clone();
+        held.wait = Some(crate::control::wait::Wait::of(WaitCode::Held));
+        let until = |request: &Request| facts(seen, request).into_iter().find(|(name, ..)| *name == "until").unwrap().1;
+        assert!(until(&held).starts_with("not known"), "somebody has to let it go");
+        held.held_left_ms = Some(12_000.0);
+        assert!(until(&held).ends_with("more, then the engine lets it go"));
+    }
 }
