@@ -118,6 +118,7 @@ mod tests {
     use super::super::super::testing::{recorded, watching};
     use super::*;
     use crate::control::WaitCode;
+    use crate::control::snapshot::Wait;
     use crate::tui::View;
 
     #[test]
@@ -126,7 +127,7 @@ mod tests {
         let seen = state.shown().unwrap();
         let waits = |r: &&Request| r.wait.is_some();
         let mut held = seen.snapshot.requests.shown.iter().find(waits).unwrap().clone();
-        held.wait = Some(crate::control::wait::Wait::of(WaitCode::Held));
+        held.wait = Some(Wait::of(WaitCode::Held));
         let until = |request: &Request| facts(seen, request).into_iter().find(|(name, ..)| *name == "until").unwrap().1;
         assert!(until(&held).starts_with("not known"), "somebody has to let it go");
         held.held_left_ms = Some(12_000.0);
