@@ -339,9 +339,11 @@ fn commands_of_the_cli_are_shown_and_asked_about_in_the_console() {
     terminal.wait_for("no command");
     terminal.press(":cancel req-1802 req-1803\r");
     terminal.wait_for("Run cancel req-1802 req-1803?");
+    // What its dry run says.
+    terminal.wait_for("REQUEST");
     terminal.press("y\r");
     assert_eq!((engine.wait_for_cancels(1), engine.wait_for_cancels(2)), ("req-1802".into(), "req-1803".into()));
-    terminal.wait_for("req-1803 cancelled");
+    terminal.wait_for("req-1803 cancelled: revision 8");
     terminal.press("q");
     assert_eq!(terminal.expect_restored(), 0);
 }

@@ -1,7 +1,8 @@
 //! The stage of the console's tests: a small stand-in for the engine, and a pseudo-terminal with a console in it.
 
 use super::ENGINE;
-use lanekeeper::control::Snapshot;
+use lanekeeper::control::hands::RequestPlace;
+use lanekeeper::control::{ChangeAnswer, RequestChange, RequestPatch, Snapshot};
 use portable_pty::{CommandBuilder, MasterPty, PtyPair, PtySize, native_pty_system};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -94,7 +95,8 @@ impl Drop for Engine {
 
 pub fn serve(mut stream: TcpStream, shared: &(Mutex<Shared>, Condvar)) {
     let mut head = Vec::new();
-    for line in BufReader::new(stream.try_clone().unwrap()).lines() {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    for line in reader.by_ref().lines() {
         match line {
             Ok(line) if !line.is_empty() => head.push(line),
             _ => break,
@@ -103,18 +105,39 @@ pub fn serve(mut stream: TcpStream, shared: &(Mutex<Shared>, Condvar)) {
     let Some(first) = head.first() else { return };
     let mut words = first.split(' ');
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    if method == "DELETE" {
-        let id = path.rsplit('/').next().unwrap_or("").to_string();
-        shared.0.lock().unwrap().cancelled.push(id);
-        shared.1.notify_all();
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}");
-        return;
-    }
-    if let Some(document) = document(path, &shared.0.lock().unwrap().snapshot) {
+    let mut answer = |document: String| {
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", document.len());
         let _ = stream.write_all(format!("{head}{document}").as_bytes());
-        return;
+    };
+    if method == "PATCH" {
+        let length =
+            head.iter().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        let patch: RequestPatch = serde_json::from_slice(&body).unwrap();
+        assert!(patch.cancelled, "the only thing that is done here: {patch:?}");
+        let id = path.rsplit('/').next().unwrap_or("").to_string();
+        let mut state = shared.0.lock().unwrap();
+        let request = state.snapshot.requests.shown.iter().find(|request| request.id == id).unwrap();
+        let from = RequestPlace { lane: request.lane, held: false, cancelled: false };
+        let change = RequestChange {
+            request: id.clone(),
+            model: request.model.clone(),
+            op: request.op,
+            state: request.state,
+            from,
+            to: from.after(patch.touch()),
+        };
+        if !patch.dry_run {
+            state.cancelled.push(id);
+            shared.1.notify_all();
+        }
+        let done = ChangeAnswer { request: Some(change), ..ChangeAnswer::new(8, !patch.dry_run) };
+        return answer(serde_json::to_string(&done).unwrap());
+    }
+    if let Some(document) = document(path, &shared.0.lock().unwrap().snapshot) {
+        return answer(document);
     }
     assert!(path.starts_with("/control/v1/watch"), "{first}");
     if stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n").is_err() {
