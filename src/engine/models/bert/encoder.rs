@@ -47,7 +47,9 @@ impl<B: Backend> TextEncoder for BertEncoder<B> {
         texts.push(query);
         texts.extend_from_slice(documents);
         let vectors = self.embed(&texts)?;
-        let cosine = |vector: &Vec<f32>| vectors[0].iter().zip(vector).map(|(a, b)| a * b).sum();
+        // Of two equal vectors rounding makes a little more than 1, which no cosine is.
+        let cosine =
+            |vector: &Vec<f32>| vectors[0].iter().zip(vector).map(|(a, b)| a * b).sum::<f32>().clamp(-1.0, 1.0);
         Ok(vectors[1..].iter().map(cosine).collect())
     }
 

@@ -139,6 +139,7 @@ fn scores_without_a_head_are_cosines() {
     let vectors = encoder.embed(&slices(&texts)).unwrap();
     let scores = encoder.score(&texts[0], &slices(&texts)).unwrap();
     assert!((scores[0] - 1.0).abs() < 1e-5);
+    assert!(scores.iter().all(|score| (-1.0..=1.0).contains(score)), "{scores:?}");
     let cosine: f32 = vectors[0].iter().zip(&vectors[2]).map(|(a, b)| a * b).sum();
     assert!((scores[2] - cosine).abs() < 1e-6);
 }
