@@ -16,8 +16,8 @@ from conftest import CLIPS, LANGUAGE_MODEL, SPEECH_MODEL, TEXT_MODEL, Engine, as
 
 WAIT, DEPTH = f"models.{TEXT_MODEL}.wait_ms", f"models.{TEXT_MODEL}.depth"
 ONE_MODEL = f"models={TEXT_MODEL}"
-# Points at which the engine is killed; LANEKEEPER_TEST_KILLS=50 for the long form.
-KILLS = int(os.environ.get("LANEKEEPER_TEST_KILLS", "8"))
+# Points at which the engine is killed: twelve seconds of the suite.
+KILLS = 50
 
 
 @pytest.fixture(scope="module")
