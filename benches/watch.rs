@@ -213,7 +213,7 @@ fn command(home: &Path, models: &str, args: &[&str]) -> Command {
 }
 
 /// What watching costs: the requests that a busy engine answers in a second with a console over those without, pair by
-/// pair; then the engine's CPU time where its two hundred requests only wait, which that alone moves.
+/// pair; then the CPU time of both where the two hundred requests only wait, which that alone moves.
 fn cost(models: &str) {
     let loaded = Loaded::start(models);
     let answered = || {
@@ -244,22 +244,26 @@ fn cost(models: &str) {
     assert!(loaded.run(&["pause", "minilm-l6"]).status().unwrap().success());
     std::thread::park_timeout(Duration::from_secs(3));
     let pid = loaded.engine.0.id();
-    let window = || {
-        let (before, began) = (cpu(pid), Instant::now());
+    let window = |also: Option<u32>| {
+        let both = || [Some(pid), also].map(|pid| pid.map_or(0.0, cpu));
+        let (before, began) = (both(), Instant::now());
         std::thread::park_timeout(WINDOW);
-        (cpu(pid) - before) * 1e3 / began.elapsed().as_secs_f64()
+        let (after, seconds) = (both(), began.elapsed().as_secs_f64());
+        [0, 1].map(|i| (after[i] - before[i]) * 1e3 / seconds)
     };
-    let (mut alone, mut watched) = (Vec::new(), Vec::new());
+    let (mut alone, mut watched, mut consoles) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        alone.push(window());
-        let _console = loaded.watch();
-        watched.push(window());
+        alone.push(window(None)[0]);
+        let console = loaded.watch();
+        let [engine, own] = window(console.child.process_id());
+        watched.push(engine);
+        consoles.push(own);
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let more = mean(&watched) - mean(&alone);
+    let (more, own) = (mean(&watched) - mean(&alone), mean(&consoles));
     println!(
-        "watching costs {more:.1} ms of CPU a second ({:.2} % of an engine that has {cores} cores busy); alone {alone:.1?}, watched {watched:.1?}",
-        more / (cores * 10.0)
+        "watching costs {more:.1} ms of the engine's CPU a second and {own:.1} of the console's, {:.2} % of {cores} cores; engine alone {alone:.1?}, watched {watched:.1?}",
+        (more + own) / (cores * 10.0)
     );
 }
