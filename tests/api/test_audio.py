@@ -109,6 +109,14 @@ def test_codings(engine, clip, name, options):
     assert word_errors(text, engine.text(convert(audio, name, *options), name)) <= 2
 
 
+def test_channels_in_antiphase(engine, clip):
+    """One channel is the other turned upside down: mixed, they would be silence."""
+    audio, text = clip
+    samples = struct.unpack(f"<{len(pcm(audio)) // 2}h", pcm(audio))
+    both = b"".join(struct.pack("<hh", s, max(-32767, min(32767, -s))) for s in samples)
+    assert word_errors(text, engine.text(wav(both, channels=2))) <= 2
+
+
 @pytest.mark.parametrize("coding", ["pcm_mulaw", "pcm_alaw"])
 def test_telephone_codings(engine, clip, coding):
     """C29: 8 kHz mu-law and A-law give the words of the clear recording, within tolerance."""

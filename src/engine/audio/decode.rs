@@ -3,7 +3,7 @@
 use super::container;
 use super::error::AudioError;
 use super::pcm::{CLIP_SAMPLES, Pcm, SAMPLE_RATE};
-use super::sink::Sink;
+use super::sink::{Mix, Sink};
 use super::sniff::{Container, Sniffed, sniff};
 use super::wav;
 use serde::Serialize;
@@ -54,11 +54,19 @@ pub fn decode_with_info(bytes: &[u8], limits: DecodeLimits) -> Result<(Pcm, Audi
         Sniffed::Unsupported(what) => return Err(AudioError::Unsupported(what.to_string())),
         Sniffed::Other(what) => return Err(AudioError::NotAudio(what)),
     };
-    let mut sink = Sink::new(limits.max_seconds);
-    let mut info = match container {
-        Container::Wav => wav::decode(bytes, &mut sink)?,
-        other => container::decode(other, bytes, &mut sink)?,
+    let mixed = |mix| {
+        let mut sink = Sink::new(limits.max_seconds, mix);
+        let info = match container {
+            Container::Wav => wav::decode(bytes, &mut sink)?,
+            other => container::decode(other, bytes, &mut sink)?,
+        };
+        Ok((sink, info))
     };
+    let (mut sink, mut info) = mixed(Mix::Mean)?;
+    if let Some(channel) = sink.cancelled() {
+        (sink, info) = mixed(Mix::Only(channel))?;
+        info.warnings.push(format!("its channels cancel each other out: channel {} was taken alone", channel + 1));
+    }
     if sink.non_finite > 0 {
         info.warnings.push(format!("{} samples were not numbers and became silence", sink.non_finite));
     }

@@ -12,9 +12,34 @@ const WILD: f32 = 65_536.0;
 /// Input frames per transform of the resampler. Long blocks make a steep anti-alias filter.
 const BLOCK: usize = 4_096;
 
+/// Of channels that have nothing in common their mean keeps one part in as many; one that keeps less than this part of
+/// that holds channels of which one is another turned upside down.
+const CANCELLED: f64 = 0.02;
+/// Mean square of a channel that is as good as silent.
+const SILENT: f64 = 1e-8;
+
+/// How channels become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mix {
+    /// The mean of all.
+    Mean,
+    /// One alone, counted from 0.
+    Only(usize),
+}
+
+/// Sums of squares of what was mixed.
+#[derive(Debug, Default)]
+struct Power {
+    channels: Vec<f64>,
+    mean: f64,
+    frames: u64,
+}
+
 /// Collects mono 16 kHz audio of at most a given length.
 pub struct Sink {
     max_seconds: f64,
+    mix: Mix,
+    power: Power,
     out: Vec<f32>,
     rate: Option<Rate>,
     mono: Vec<f32>,
@@ -40,8 +65,9 @@ struct Stage {
 }
 
 impl Sink {
-    pub fn new(max_seconds: f64) -> Self {
-        Sink { max_seconds, out: Vec::new(), rate: None, mono: Vec::new(), non_finite: 0 }
+    pub fn new(max_seconds: f64, mix: Mix) -> Self {
+        let power = Power::default();
+        Sink { max_seconds, mix, power, out: Vec::new(), rate: None, mono: Vec::new(), non_finite: 0 }
     }
 
     /// Takes interleaved frames of `channels` channels at `hz`.
@@ -51,22 +77,21 @@ impl Sink {
         }
         let mut mono = std::mem::take(&mut self.mono);
         mono.clear();
-        let scale = 1.0 / channels as f32;
         let mut bad = 0;
-        mono.extend(interleaved.chunks_exact(channels).map(|frame| {
-            let sum: f32 = frame
-                .iter()
-                .map(|&s| {
-                    if s.is_finite() {
-                        s.clamp(-WILD, WILD)
-                    } else {
-                        bad += 1;
-                        0.0
-                    }
-                })
-                .sum();
-            sum * scale
-        }));
+        let mut clean = |s: f32| {
+            if s.is_finite() {
+                s.clamp(-WILD, WILD)
+            } else {
+                bad += 1;
+                0.0
+            }
+        };
+        let frames = interleaved.chunks_exact(channels);
+        match self.mix {
+            Mix::Only(channel) => mono.extend(frames.map(|frame| clean(frame.get(channel).copied().unwrap_or(0.0)))),
+            Mix::Mean if channels == 1 => mono.extend(interleaved.iter().map(|&s| clean(s))),
+            Mix::Mean => mono.extend(frames.map(|frame| self.power.mix(frame, &mut clean))),
+        }
         self.non_finite += bad;
         let pushed = self.push_mono(hz, &mono);
         self.mono = mono;
@@ -89,6 +114,15 @@ impl Sink {
             Some(stage) => stage.push(mono, &mut self.out)?,
         }
         Ok(())
+    }
+
+    /// The loudest channel, where the mean of all has cancelled what is in them: a recording whose channels are in
+    /// antiphase (wired or edited wrongly) is silence when mixed.
+    pub fn cancelled(&self) -> Option<usize> {
+        let Power { channels, mean, frames } = &self.power;
+        let (loudest, most) = channels.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let (n, heard) = (channels.len() as f64, channels.iter().sum::<f64>() / channels.len() as f64);
+        (most > SILENT * *frames as f64 && *mean < heard / n * CANCELLED).then_some(loudest)
     }
 
     /// Flushes the resampler of the current rate and trims the result to its exact length.
@@ -129,6 +163,25 @@ impl Sink {
             self.out.iter_mut().for_each(|s| *s *= scale);
         }
         Ok((self.out, (peak > 1.0).then_some(peak)))
+    }
+}
+
+impl Power {
+    /// The mean of a frame, taken note of.
+    fn mix(&mut self, frame: &[f32], clean: &mut impl FnMut(f32) -> f32) -> f32 {
+        if self.channels.len() < frame.len() {
+            self.channels.resize(frame.len(), 0.0);
+        }
+        let mut sum = 0.0;
+        for (power, &sample) in self.channels.iter_mut().zip(frame) {
+            let sample = clean(sample);
+            *power += f64::from(sample * sample);
+            sum += sample;
+        }
+        let mean = sum / frame.len() as f32;
+        self.mean += f64::from(mean * mean);
+        self.frames += 1;
+        mean
     }
 }
 
@@ -206,7 +259,7 @@ mod tests {
     #[test]
     fn resampling_keeps_length_place_and_shape() {
         for hz in [8_000, 11_025, 22_050, 44_100, 48_000, 96_000] {
-            let mut sink = Sink::new(10.0);
+            let mut sink = Sink::new(10.0, Mix::Mean);
             for chunk in tone(hz, 1.0, 440.0).chunks(777) {
                 sink.push(hz, 1, chunk).unwrap();
             }
@@ -221,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_heard_at_16_khz_does_not_fold_back() {
-        let mut sink = Sink::new(10.0);
+        let mut sink = Sink::new(10.0, Mix::Mean);
         sink.push(48_000, 1, &tone(48_000, 1.0, 11_000.0)).unwrap();
         let (out, _) = sink.finish().unwrap();
         let rms = (out[800..15_200].iter().map(|s| s * s).sum::<f32>() / 14_400.0).sqrt();
@@ -231,7 +284,7 @@ mod tests {
     #[test]
     fn single_samples_survive_every_rate() {
         for hz in [1_000, 8_000, 16_000, 44_100, 44_101, 768_000] {
-            let mut sink = Sink::new(1.0);
+            let mut sink = Sink::new(1.0, Mix::Mean);
             sink.push(hz, 2, &[0.5, 0.5]).unwrap();
             let exact = 16_000u32.div_ceil(hz) as usize;
             assert_eq!(sink.finish().unwrap().0.len(), exact, "{hz}");
@@ -240,7 +293,7 @@ mod tests {
 
     #[test]
     fn wild_samples_are_tamed() {
-        let mut sink = Sink::new(1.0);
+        let mut sink = Sink::new(1.0, Mix::Mean);
         sink.push(16_000, 1, &[f32::NAN, f32::INFINITY, 2.0, -4.0, 1.0]).unwrap();
         assert_eq!(sink.non_finite, 2);
         let (out, peak) = sink.finish().unwrap();
@@ -250,7 +303,7 @@ mod tests {
 
     #[test]
     fn stops_at_the_limit() {
-        let mut sink = Sink::new(1.0);
+        let mut sink = Sink::new(1.0, Mix::Mean);
         sink.push(16_000, 1, &vec![0.0; 16_000]).unwrap();
         assert!(matches!(sink.push(16_000, 1, &[0.0]), Err(AudioError::TooLong { .. })));
     }
@@ -258,7 +311,29 @@ mod tests {
     #[test]
     fn rates_out_of_range_are_refused() {
         for hz in [0, 999, 4_000_000_000] {
-            assert!(matches!(Sink::new(1.0).push(hz, 1, &[0.0]), Err(AudioError::Damaged(_))));
+            assert!(matches!(Sink::new(1.0, Mix::Mean).push(hz, 1, &[0.0]), Err(AudioError::Damaged(_))));
         }
+    }
+
+    #[test]
+    fn channels_in_antiphase_are_noticed_and_others_are_not() {
+        let (low, high) = (tone(16_000, 0.5, 300.0), tone(16_000, 0.5, 440.0));
+        let of = |channels: &[&dyn Fn(usize) -> f32]| {
+            let mut sink = Sink::new(1.0, Mix::Mean);
+            let frames: Vec<f32> = (0..low.len()).flat_map(|i| channels.iter().map(move |c| c(i))).collect();
+            sink.push(16_000, channels.len(), &frames).unwrap();
+            sink.cancelled()
+        };
+        let silent = |_: usize| 0.0;
+        assert_eq!(of(&[&|i| low[i], &|i| -low[i]]), Some(1));
+        assert_eq!(of(&[&|i| low[i], &|i| -0.95 * low[i]]), Some(0), "the louder one");
+        assert_eq!(of(&[&|i| low[i], &|i| low[i]]), None);
+        assert_eq!(of(&[&|i| low[i], &|i| high[i]]), None);
+        assert_eq!(of(&[&|i| low[i], &silent]), None);
+        assert_eq!(of(&[&silent, &silent]), None);
+        assert_eq!(of(&[&|i| low[i]]), None);
+        let mut one = Sink::new(1.0, Mix::Only(1));
+        one.push(16_000, 2, &[0.5, -0.25, 0.5, -0.75]).unwrap();
+        assert_eq!((one.cancelled(), one.finish().unwrap().0), (None, vec![-0.25, -0.75]));
     }
 }

@@ -1,3 +1,4 @@
+use super::super::sink::Mix;
 use super::*;
 
 /// A WAV with the given format fields around `data`; sizes as given.
@@ -17,7 +18,7 @@ fn wav(tag: u16, channels: u16, rate: u32, bits: u16, data: &[u8], data_size: u3
 }
 
 fn run(bytes: &[u8]) -> Result<(Vec<f32>, AudioInfo), AudioError> {
-    let mut sink = Sink::new(100.0);
+    let mut sink = Sink::new(100.0, Mix::Mean);
     let info = decode(bytes, &mut sink)?;
     Ok((sink.finish()?.0, info))
 }
