@@ -4,6 +4,7 @@
 
 use super::changes::{ChangeRequest, Entry, EntryKind, Override};
 use super::hands::{Holds, RequestChange};
+use super::utc;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Entries that are remembered, for `journal` and reverts.
@@ -257,9 +258,18 @@ impl Ledger {
             return;
         }
         if self.tail.len() == REMEMBERED {
-            self.tail.pop_front();
+            self.forget();
         }
         self.tail.push_back(entry);
+    }
+
+    /// Makes room for an entry. Where most are cancellations, which nobody can undo, the oldest of them goes: hundreds of
+    /// them do not take away the way back from what was set before.
+    fn forget(&mut self) {
+        let cancels = |entry: &Entry| entry.request.as_ref().is_some_and(|change| change.to.cancelled);
+        let many = self.tail.iter().filter(|entry| cancels(entry)).count() > REMEMBERED / 2;
+        let oldest = if many { self.tail.iter().position(cancels).unwrap_or(0) } else { 0 };
+        self.tail.remove(oldest);
     }
 }
 
@@ -304,23 +314,6 @@ fn sentence(entry: &Entry) -> String {
         (None, _, [one, rest @ ..]) => format!("set {} and {} more", one.knob, rest.len()),
     };
     format!("{} {what} at {} (revision {})", entry.actor, utc(entry.at_ms), entry.revision)
-}
-
-/// A moment of Unix time as `2026-11-30T01:02:03Z`.
-pub fn utc(at_ms: u64) -> String {
-    let seconds = at_ms / 1_000;
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Civil date from days, by the usual count of eras of 400 years that begin in March.
-    let z = days + 719_468;
-    let (era, day_of_era) = (z / 146_097, z % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (h, m, s) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{h:02}:{m:02}:{s:02}Z")
 }
 
 #[cfg(test)]
@@ -507,6 +500,33 @@ mod tests {
     }
 
     #[test]
+    fn many_cancellations_do_not_push_out_what_can_be_undone() {
+        let mut ledger = Ledger::default();
+        make(&mut ledger, &set("a", "1"), 0).unwrap();
+        let place = |cancelled| RequestPlace { lane: Some(Lane::Clips), held: false, cancelled };
+        for n in 0..3 * REMEMBERED {
+            let request = RequestChange {
+                request: format!("req-{n}"),
+                model: "ears".to_string(),
+                op: Op::Transcribe,
+                state: RequestState::Queued,
+                from: place(false),
+                to: place(true),
+            };
+            let line = entry(&ledger, EntryKind::Hand, &ledger.overrides().clone(), 0);
+            ledger.commit(Entry { request: Some(request), ..line });
+        }
+        assert_eq!(ledger.tail(usize::MAX).count(), REMEMBERED);
+        make(&mut ledger, &ChangeRequest { revert: Some(1), ..ChangeRequest::default() }, 0).unwrap();
+        assert_eq!(value(&ledger, "a"), None);
+        for _ in 0..REMEMBERED {
+            make(&mut ledger, &set("b", "2"), 0).unwrap();
+        }
+        let undo = ChangeRequest { revert: Some(1), ..ChangeRequest::default() };
+        assert!(matches!(ledger.changed(&undo, "uid:7", 0), Err(Moved::Unknown { .. })), "it is bounded");
+    }
+
+    #[test]
     fn a_hand_on_a_request_is_undone_by_its_own_entry_and_by_no_other_life_of_the_engine() {
         let place = |held| RequestPlace { lane: Some(Lane::Clips), held, cancelled: false };
         let hand = |ledger: &mut Ledger, request: &str, from, to, expires_at_ms| {
@@ -539,13 +559,6 @@ mod tests {
         ledger.commit(start);
         assert_eq!(ledger.undoable(6), Err(Moved::Gone { revision: 6 }), "another req-3 may live now");
         assert_eq!(ledger.holds(), &Holds::default(), "and nothing is held");
-    }
-
-    #[test]
-    fn moments_are_told_in_utc() {
-        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
-        assert_eq!(utc(951_782_400_000), "2000-02-29T00:00:00Z");
-        assert_eq!(utc(1_735_689_599_999), "2024-12-31T23:59:59Z");
     }
 
     proptest! {

@@ -8,8 +8,7 @@ use super::change;
 use super::set::TakeBackArgs;
 use crate::control::ChangeRequest;
 use crate::control::changes::{Effect, Entry, EntryKind, LaneEffect};
-use crate::control::ledger::utc;
-use crate::control::{Journal, Lane, RequestChange};
+use crate::control::{Journal, Lane, RequestChange, utc};
 use clap::{Args, Subcommand};
 use std::io::{self, Write};
 

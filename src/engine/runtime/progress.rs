@@ -197,7 +197,7 @@ impl LaneName {
         let LaneName { model, op, lane } = self;
         let lane = lane.map_or_else(String::new, |lane| format!("lane {lane} of "));
         let lasts = now - stuck.since;
-        let since = crate::control::ledger::utc(unix_ms.saturating_sub(lasts.0 / 1_000));
+        let since = crate::control::utc(unix_ms.saturating_sub(lasts.0 / 1_000));
         let first = seen.first.map(|id| format!(", the first is {id}")).unwrap_or_default();
         let waiting = format!("{} waiting{first}", seen.waiting);
         let what = match stuck.how {

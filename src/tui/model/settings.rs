@@ -5,9 +5,8 @@ use super::cursor::Cursor;
 use super::{Cmd, Overlay, State, View};
 use crate::control::changes::{Effect, Entry, EntryKind, LaneEffect, Override};
 use crate::control::knobs::{Knob, Knobs};
-use crate::control::ledger::utc;
 use crate::control::snapshot::Snapshot;
-use crate::control::{Lane, WaitCode};
+use crate::control::{Lane, WaitCode, utc};
 use std::sync::Arc;
 
 /// What the console knows of the engine's settings. The table of knobs is asked for when it is looked at, and again when
