@@ -5,8 +5,9 @@
 //! reason to let work run on that nobody wants. One hand comes after the other, so that the journal has their order.
 
 use super::Settings;
+use super::checks::{sound_reason, sound_ttl};
 use super::faults::{conflict, read_only};
-use super::store::{ENGINE, State, blank, sound_reason, sound_ttl};
+use super::store::{ENGINE, State, blank};
 use crate::control::changes::{ChangeAnswer, ChangeRequest, Entry, EntryKind};
 use crate::control::hands::{RequestChange, RequestPatch, Touch};
 use crate::control::ledger::lease_end;

@@ -15,6 +15,7 @@
 //! Threads: doors call in from blocking threads (a change waits for the disk); one thread of its own ends leases, judges
 //! guards and measures effects, asleep until the next of these is due. Readers (snapshots) take what was published last and wait for nobody.
 
+mod checks;
 mod effects;
 mod envelope;
 mod faults;
@@ -23,6 +24,7 @@ mod hands;
 mod journal;
 mod leases;
 mod resolve;
+mod shown;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -1,53 +1,31 @@
-//! The settings themselves: checks, changes, leases, and what is shown.
+//! The settings themselves: how they change, and when they end.
 
-use super::envelope::narrowed;
-use super::faults::{conflict, read_only, refused};
+use super::faults::{conflict, read_only};
 use super::journal::{Journal, LIMIT, Opened};
-use super::resolve::{fitting, knob_envelope, resolve, restarts};
-use crate::control::changes::{
-    ChangeAnswer, ChangeRequest, Effect, Entry, EntryKind, JOURNAL_SCHEMA, Journal as Shown, KnobChange, Override,
-};
-use crate::control::knobs::{self, Knob, Knobs, Layer, TakesEffect};
-use crate::control::ledger::{Ledger, Overrides, utc};
+use super::resolve::{fitting, resolve, restarts};
+use super::shown::{Published, publish};
+use crate::control::changes::{ChangeAnswer, ChangeRequest, Effect, Entry, EntryKind};
+use crate::control::knobs::TakesEffect;
+use crate::control::ledger::{Ledger, Overrides};
 use crate::control::predicate::Reading;
 use crate::control::{ErrorKind, Fault};
-use crate::engine::runtime::batch;
 use crate::engine::runtime::clock::{Clock, lock, unix_ms};
-use crate::profile::keys::{Key, Takes};
-use crate::profile::{BoxBase, BoxProfile, ProfileErrors, Resolved, Row, figure, knob};
+use crate::profile::{BoxBase, BoxProfile, ProfileErrors, Resolved};
 use arc_swap::ArcSwap;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Entries that a snapshot shows.
-const TAIL: usize = 10;
-/// What a lease may last, in seconds.
-const TTL_S: std::ops::RangeInclusive<f64> = 0.1..=2_592_000.0;
-/// Longest reason, in characters.
-const REASON: usize = 500;
 /// Changes that wait for their effect to be measured.
 const UNMEASURED: usize = 64;
 /// Who the engine is, in the journal.
 pub(super) const ENGINE: &str = "engine";
 
-/// What a snapshot shows of the settings.
-#[derive(Debug, Default)]
-pub(in crate::engine::runtime) struct Published {
-    pub revision: u64,
-    pub overrides: Vec<Override>,
-    pub tail: Vec<Entry>,
-    /// Conditions that changes are held to, by revision.
-    pub guards: BTreeMap<u64, String>,
-    /// Requests that are held for a time, with its end in Unix milliseconds.
-    pub holds: BTreeMap<String, u64>,
-}
-
 /// The live settings of one engine.
 #[derive(Debug)]
 pub struct Settings {
-    base: BoxBase,
+    pub(super) base: BoxBase,
     /// What the engine is started with: what its allocations are made for.
     pub(super) boot: BoxProfile,
     /// Warnings of that profile, and what was found out about the journal.
@@ -66,9 +44,9 @@ pub(super) struct State {
     pub ledger: Ledger,
     pub journal: Result<Journal, Fault>,
     /// Every setting resolved, those that wait for a start included.
-    resolved: Resolved<BoxProfile>,
+    pub resolved: Resolved<BoxProfile>,
     /// The settings of knobs that take a restart, as they were at the start.
-    started: Overrides,
+    pub started: Overrides,
     /// Changes whose effect is still to be measured, oldest first: revision, and Unix milliseconds. At most
     /// [`UNMEASURED`]; in a burst of changes the oldest are not measured.
     unmeasured: VecDeque<(u64, u64)>,
@@ -317,48 +295,6 @@ impl Settings {
         self.published.store(Arc::new(publish(ledger)));
     }
 
-    /// Every knob with its layers, its envelope here, and when it takes effect.
-    pub fn knobs(&self) -> Knobs {
-        let state = lock(&self.state);
-        let rows = state.resolved.rows.iter().filter_map(|row| Some((self.base.key(&row.path).ok()?, row)));
-        Knobs {
-            schema: knobs::SCHEMA.to_string(),
-            node: self.boot.name.clone(),
-            revision: state.ledger.revision(),
-            read_only: self.boot.read_only || state.journal.is_err(),
-            knobs: rows.map(|(key, row)| self.knob(&state, key, row)).collect(),
-        }
-    }
-
-    fn knob(&self, state: &State, key: &Key, row: &Row) -> Knob {
-        let mut made = knob(key, row);
-        made.envelope = narrowed(made.envelope, &made.name, &self.boot);
-        let Some(live) = state.ledger.overrides().get(&made.name) else { return made };
-        for layer in made.layers.iter_mut().filter(|layer| layer.layer == Layer::Live) {
-            layer.origin = format!("{} at {} (revision {})", live.actor, utc(live.at_ms), live.revision);
-        }
-        let holds = state.started.get(&made.name).map(|o| &o.value);
-        if key.takes == Takes::Restart && holds != Some(&live.value) {
-            made.pending = Some(live.value.clone());
-            made.layers.retain(|layer| layer.layer != Layer::Live);
-            made.value = made.layers.first().and_then(|layer| layer.value.clone());
-            made.layer = made.layers.first().map_or(Layer::BuiltIn, |layer| layer.layer);
-        }
-        made
-    }
-
-    /// The last `n` entries of the journal.
-    pub fn journal(&self, n: usize) -> Shown {
-        let state = lock(&self.state);
-        Shown {
-            schema: JOURNAL_SCHEMA.to_string(),
-            node: self.boot.name.clone(),
-            revision: state.ledger.revision(),
-            file: state.journal.as_ref().ok().map(|journal| journal.path().display().to_string()),
-            entries: state.ledger.tail(n).cloned().collect(),
-        }
-    }
-
     #[cfg(test)]
     pub(super) fn fill_disk(&self) {
         lock(&self.state).journal.as_mut().expect("open").fill_disk();
@@ -368,97 +304,6 @@ impl Settings {
     pub(super) fn keep_entry(&self, state: &mut State, entry: Entry) {
         state.ledger.commit(entry);
         self.published.store(Arc::new(publish(&state.ledger)));
-    }
-
-    /// What is wrong with a request in itself.
-    pub(super) fn sound(&self, request: &ChangeRequest) -> Result<(), Fault> {
-        sound_ttl(request.ttl_s)?;
-        if request.guard.is_some() && request.ttl_s.is_none() {
-            return Err(
-                Fault::invalid("guard", "a guard watches over a lease, and this change is none").hint("add ttl")
-            );
-        }
-        if request.ttl_s.is_some() && request.persist {
-            return Err(Fault::invalid("persist", "a lease ends by itself: it cannot come back at the next start")
-                .hint("leave out ttl, or persist"));
-        }
-        if request.revert.is_some() && !(request.set.is_empty() && request.unset.is_empty() && !request.unset_all) {
-            return Err(Fault::invalid(
-                "revert",
-                "a revert says itself what changes: `set` and `unset` have no place in it",
-            ));
-        }
-        if request.revert.is_some() && (request.ttl_s.is_some() || request.persist) {
-            return Err(Fault::invalid("revert", "a revert brings back what was set before, as it was set")
-                .hint("leave out ttl and persist"));
-        }
-        if let Some(both) = request.unset.iter().find(|knob| request.set.contains_key(*knob)) {
-            return Err(Fault::invalid(both.clone(), format!("`{both}` is to be set and to be let go")));
-        }
-        sound_reason(&request.reason)?;
-        if request.revert.is_none() && request.set.is_empty() && request.unset.is_empty() && !request.unset_all {
-            return Err(Fault::invalid("set", "nothing is to be changed").hint("name a knob to set or to let go"));
-        }
-        let unknown: Vec<String> =
-            request.unset.iter().filter_map(|name| Some(self.base.key(name).err()?.to_string())).collect();
-        match request.unset.iter().find(|name| self.base.key(name).is_err()) {
-            Some(name) => Err(refused(name, &unknown)),
-            None => Ok(()),
-        }
-    }
-
-    /// Resolves `next` and says what it changes. Everything that is wrong with it is told at once.
-    fn checked(&self, state: &State, next: &Overrides) -> Result<(Resolved<BoxProfile>, Vec<KnobChange>), Fault> {
-        let moved = state.ledger.moved(next);
-        let mut wrong: Vec<(String, String)> = Vec::new();
-        for setting in moved.iter().filter_map(|name| next.get(name)) {
-            if let Err(why) = self.allowed(setting) {
-                wrong.push((setting.knob.clone(), why));
-            }
-        }
-        if let Some((name, _)) = wrong.first() {
-            let all: Vec<String> = wrong.iter().map(|(_, why)| why.clone()).collect();
-            return Err(refused(name, &all));
-        }
-        let named = moved.first().cloned().unwrap_or_default();
-        let resolved = resolve(&self.base, next).map_err(|errors| {
-            let all: Vec<String> = errors.0.iter().map(ToString::to_string).collect();
-            refused(&named, &all)
-        })?;
-        for model in &resolved.value.models {
-            batch::check(model).map_err(|fault| refused(&named, &[fault.message]))?;
-        }
-        let value = |rows: &Resolved<BoxProfile>, name: &str| {
-            rows.rows.iter().find(|row| row.path == name).and_then(|row| row.value.clone())
-        };
-        let change = |name: &String| KnobChange {
-            knob: name.clone(),
-            from: value(&state.resolved, name),
-            to: value(&resolved, name),
-            takes: if restarts(&self.base, name) { TakesEffect::Restart } else { TakesEffect::Live },
-            was: state.ledger.overrides().get(name).cloned().map(Box::new),
-            now: next.get(name).cloned().map(Box::new),
-        };
-        let changes = moved.iter().map(change).collect();
-        Ok((resolved, changes))
-    }
-
-    /// Whether one setting is known, within what this engine permits, and can be made at all.
-    fn allowed(&self, setting: &Override) -> Result<(), String> {
-        let Override { knob: name, value, .. } = setting;
-        let key = self.base.key(name).map_err(|e| e.to_string())?;
-        let envelope = narrowed(knob_envelope(key), name, &self.boot);
-        if let (Some(figure), Some(reason)) = (figure(key, value), &envelope.reason)
-            && envelope.max.is_some_and(|max| figure > max)
-        {
-            return Err(format!("`{name}`: {value} is outside {}: {reason}", envelope.text()));
-        }
-        if key.takes == Takes::Restart && !setting.persist {
-            return Err(format!(
-                "`{name}` takes effect when the engine is started again: set it for good (persist), or in the profile"
-            ));
-        }
-        Ok(())
     }
 
     /// Writes an entry down, then lets it happen.
@@ -498,23 +343,6 @@ impl Settings {
     }
 }
 
-pub(super) fn sound_ttl(ttl_s: Option<f64>) -> Result<(), Fault> {
-    match ttl_s.filter(|ttl| !TTL_S.contains(ttl)) {
-        None => Ok(()),
-        Some(ttl) => {
-            let message = format!("`ttl_s` is {ttl}: a lease lasts from {} to {} seconds", TTL_S.start(), TTL_S.end());
-            Err(Fault::invalid("ttl_s", message))
-        }
-    }
-}
-
-pub(super) fn sound_reason(reason: &Option<String>) -> Result<(), Fault> {
-    match reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON) {
-        true => Err(Fault::invalid("reason", format!("`reason` is longer than {REASON} characters"))),
-        false => Ok(()),
-    }
-}
-
 /// An entry that tells of nothing yet.
 pub(super) fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> Entry {
     Entry {
@@ -541,20 +369,5 @@ fn head(ledger: &Ledger) -> Entry {
     Entry {
         overrides: ledger.overrides().values().cloned().collect(),
         ..blank(EntryKind::Head, ledger.revision(), at_ms, ENGINE)
-    }
-}
-
-fn publish(ledger: &Ledger) -> Published {
-    let slim = |entry: &Entry| {
-        let changes = entry.changes.iter().map(|c| KnobChange { was: None, now: None, ..c.clone() }).collect();
-        Entry { changes, overrides: Vec::new(), ..entry.clone() }
-    };
-    let whole = |o: &Override| Override { beneath: None, ..o.clone() };
-    Published {
-        revision: ledger.revision(),
-        overrides: ledger.overrides().values().map(whole).collect(),
-        tail: ledger.tail(TAIL).map(slim).collect(),
-        guards: ledger.guards(),
-        holds: ledger.holds().all().clone(),
     }
 }
