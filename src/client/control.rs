@@ -17,7 +17,7 @@ impl Client {
     /// The engine's newest snapshot.
     pub async fn snapshot(&self) -> Result<Snapshot, ClientError> {
         let bytes = self.quick(Method::GET, "/control/v1/snapshot", CONTROL_LIMIT).await?;
-        read_snapshot(self, &bytes)
+        read_snapshot(self, &String::from_utf8_lossy(&bytes))
     }
 
     /// Snapshots as they come, one per `interval` (the engine bounds it to 50 ms–5 s).
@@ -131,7 +131,7 @@ impl SnapshotStream {
     pub async fn next(&mut self) -> Result<Option<Snapshot>, ClientError> {
         while let Some(event) = self.events.next().await? {
             if event.name.as_deref().is_none_or(|n| n == "snapshot" || n == "message") {
-                return read_snapshot(&self.client, event.data.as_bytes()).map(Some);
+                return read_snapshot(&self.client, &event.data).map(Some);
             }
         }
         Ok(None)
@@ -174,18 +174,25 @@ pub(crate) fn read_json<T: serde::de::DeserializeOwned>(client: &Client, bytes: 
         .map_err(|e| ClientError::Protocol { target: client.target().to_string(), what: e.to_string() })
 }
 
-fn read_snapshot(client: &Client, bytes: &[u8]) -> Result<Snapshot, ClientError> {
-    /// Read first: a later schema is named instead of failing on some field of it.
+fn read_snapshot(client: &Client, text: &str) -> Result<Snapshot, ClientError> {
+    /// Of another schema, whose fields may be others: it is named instead of failing on one of them.
     #[derive(serde::Deserialize)]
     struct Head {
         schema: String,
     }
-    let head: Head = read_json(client, bytes)?;
-    if head.schema != SCHEMA {
+    let unread =
+        |e: serde_json::Error| ClientError::Protocol { target: client.target().to_string(), what: e.to_string() };
+    // As text: bytes would be checked once more, string by string.
+    let read = serde_json::from_str::<Snapshot>(text);
+    let schema = match &read {
+        Ok(snapshot) => snapshot.schema.clone(),
+        Err(_) => serde_json::from_str::<Head>(text).map_err(unread)?.schema,
+    };
+    if schema != SCHEMA {
         return Err(ClientError::Protocol {
             target: client.target().to_string(),
-            what: format!("its snapshots are `{}`, this client reads `{SCHEMA}`", head.schema),
+            what: format!("its snapshots are `{schema}`, this client reads `{SCHEMA}`"),
         });
     }
-    read_json(client, bytes)
+    read.map_err(unread)
 }

@@ -29,25 +29,35 @@ pub struct SseTooLarge;
 impl SseParser {
     /// Takes the next bytes and appends the events that they complete to `out`. Comments are dropped.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<SseEvent>) -> Result<(), SseTooLarge> {
-        for &b in bytes {
-            let lf_of_crlf = std::mem::take(&mut self.after_cr) && b == b'\n';
-            if lf_of_crlf {
+        let mut rest = bytes;
+        while let Some(first) = rest.first() {
+            if std::mem::take(&mut self.after_cr) && *first == b'\n' {
+                rest = &rest[1..];
                 continue;
             }
-            match b {
-                b'\n' | b'\r' => {
-                    self.after_cr = b == b'\r';
+            match rest.iter().position(|b| matches!(b, b'\n' | b'\r')) {
+                Some(end) => {
+                    self.take(&rest[..end])?;
                     self.end_line(out);
+                    self.after_cr = rest[end] == b'\r';
+                    rest = &rest[end + 1..];
                 }
-                _ => {
-                    self.bytes += 1;
-                    if self.bytes > MAX_EVENT_BYTES {
-                        return Err(SseTooLarge);
-                    }
-                    self.line.push(b);
+                None => {
+                    self.take(rest)?;
+                    break;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// A piece of a line.
+    fn take(&mut self, piece: &[u8]) -> Result<(), SseTooLarge> {
+        self.bytes += piece.len();
+        if self.bytes > MAX_EVENT_BYTES {
+            return Err(SseTooLarge);
+        }
+        self.line.extend_from_slice(piece);
         Ok(())
     }
 
@@ -61,7 +71,7 @@ impl SseParser {
             }
             return;
         }
-        let line = String::from_utf8_lossy(&line);
+        let line = String::from_utf8(line).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {

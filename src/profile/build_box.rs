@@ -35,7 +35,7 @@ pub(super) fn build(
         },
         log_level: reader.word("log.level").map(str::to_string),
         console: Console {
-            interval_ms: reader.time("console.interval_ms").unwrap_or(250.0) as u64,
+            interval_ms: reader.time("console.interval_ms").unwrap_or(500.0) as u64,
             theme: reader.word("console.theme").unwrap_or("auto").to_string(),
             colours: reader.text("console.colours").unwrap_or_default(),
             keys: reader.text("console.keys").unwrap_or_default(),

@@ -620,7 +620,7 @@ pub const BOX: &[Key] = &[
         "What is logged, whatever `serve --log` says. Default: what that or LANEKEEPER_LOG says, else info.",
     )
     .live(),
-    key("console.interval_ms", Kind::Millis { min: 50.0, max: 5_000.0 }, Some("250"), "Refresh interval of `top`."),
+    key("console.interval_ms", Kind::Millis { min: 50.0, max: 5_000.0 }, Some("500"), "Refresh interval of `top`."),
     key(
         "console.theme",
         Kind::OneOf(&["auto", "dark", "light", "safe", "ansi16", "none"]),

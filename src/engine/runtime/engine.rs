@@ -371,7 +371,7 @@ impl Engine {
         let shared = &self.core.shared;
         let now = shared.clock.now();
         let from = now - span;
-        let (live, _) = shared.registry.list();
+        let live = shared.registry.all();
         (now - from, shared.recorder.since(from, now, model, &live))
     }
 

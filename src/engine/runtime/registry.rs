@@ -46,6 +46,17 @@ pub struct NewRequest {
     pub cost: u64,
 }
 
+/// What a snapshot tells of the requests.
+#[derive(Debug)]
+pub struct Shown {
+    /// How many live.
+    pub total: u64,
+    /// Those that run, then the oldest that wait.
+    pub live: Vec<Record>,
+    /// The last one first.
+    pub ended: Vec<Record>,
+}
+
 #[derive(Debug)]
 struct Inner {
     next: u64,
@@ -159,14 +170,49 @@ impl Registry {
         lock(&self.inner).live.get(&id).cloned()
     }
 
-    /// The live requests by id, and the ended ones, newest first.
-    pub fn list(&self) -> (Vec<Record>, Vec<Record>) {
+    /// The live requests by id.
+    pub fn all(&self) -> Vec<Record> {
+        lock(&self.inner).live.values().cloned().collect()
+    }
+
+    /// What is shown of them: at most so many of the live ones, and all that ended.
+    pub fn shown(&self, most: usize) -> Shown {
         let inner = lock(&self.inner);
-        (inner.live.values().cloned().collect(), inner.ended.iter().rev().cloned().collect())
+        let queued = |record: &&Record| record.state == RequestState::Queued;
+        let running = inner.live.values().filter(|record| !queued(record));
+        let live = running.chain(inner.live.values().filter(queued)).take(most).cloned().collect();
+        Shown { total: inner.live.len() as u64, live, ended: inner.ended.iter().rev().cloned().collect() }
     }
 
     /// How many are live, to wait on.
     pub fn live(&self) -> watch::Receiver<usize> {
         self.live.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_those_that_run_are_shown_and_then_the_oldest_that_wait() {
+        let registry = Registry::default();
+        let new = || NewRequest {
+            model: "ears".into(),
+            op: Op::Transcribe,
+            lane: Lane::Clips,
+            client: "local".to_string(),
+            cost: 1,
+        };
+        let ids: Vec<RequestId> = (0..9).map(|_| registry.open(new(), None, Micros::ZERO).0).collect();
+        registry.started(ids[5], Micros(1));
+        registry.streaming(ids[7]);
+        registry.end(ids[0], Outcome::Served, Micros(2));
+        registry.end(ids[1], Outcome::Served, Micros(3));
+        let shown = registry.shown(4);
+        let of = |records: &[Record]| records.iter().map(|record| record.id).collect::<Vec<_>>();
+        assert_eq!((shown.total, of(&shown.live)), (7, vec![ids[5], ids[7], ids[2], ids[3]]));
+        assert_eq!(of(&shown.ended), [ids[1], ids[0]], "the last one first");
+        assert_eq!(registry.all().len(), 7);
     }
 }

@@ -1,12 +1,14 @@
 //! Puts the snapshot together from what the workers publish.
 
-use super::batch::{Surroundings, WaitingView, WorkerView};
+use super::RequestId;
+use super::batch::{BatchWorker, Surroundings, WaitingView, WorkerView};
 use super::clock::{lock, unix_ms};
 use super::engine::{Core, Worker};
+use super::generation::{GenerationView, GenerationWorker};
 use super::handle::LoadState;
 use super::lookout;
 use super::progress::Progress;
-use super::registry::Record;
+use super::registry::{Record, Shown};
 use crate::control::changes::Override;
 use crate::control::snapshot::{
     Device, Dropped, EngineState, Generation, LaneProgress, Model, ModelState, Request, RequestState, Requests, SCHEMA,
@@ -14,7 +16,7 @@ use crate::control::snapshot::{
 };
 use crate::control::{Lane, Op, Snapshot, WaitCode};
 use crate::engine::scheduler::Micros;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 /// For so long a snapshot is fresh: who asks meanwhile gets the same.
@@ -54,6 +56,21 @@ impl Snapshots {
     }
 }
 
+/// What a worker has published.
+enum View<'a> {
+    Batch(&'a BatchWorker, Arc<WorkerView>),
+    Generation(&'a GenerationWorker, Arc<GenerationView>),
+}
+
+impl View<'_> {
+    fn of(worker: &Worker) -> View<'_> {
+        match worker {
+            Worker::Batch(worker) => View::Batch(worker, worker.view()),
+            Worker::Generation(worker) => View::Generation(worker, worker.view()),
+        }
+    }
+}
+
 /// A pending request's place and reason.
 struct Place {
     position: Option<u64>,
@@ -64,19 +81,22 @@ struct Place {
 
 fn take(core: &Core, seq: u64, now: Micros, memory: &mut Progress) -> Snapshot {
     let draining = core.shared.is_draining();
-    let mut places = HashMap::new();
+    // Before the requests: one that a view still has waiting may run by then, and is told as running.
+    let views: Vec<View> = core.workers.iter().map(View::of).collect();
+    let shown = core.shared.registry.shown(SHOWN);
+    let asked: HashSet<RequestId> = shown.live.iter().map(|record| record.id).collect();
+    let mut places = HashMap::with_capacity(asked.len());
     let mut models = Vec::with_capacity(core.models.len());
     let mut generation = Vec::new();
-    for (handle, worker) in core.models.iter().zip(&core.workers) {
+    for (handle, view) in core.models.iter().zip(&views) {
         let loaded = handle.load_state();
         let (weights_bytes, kv_bytes) = match &*loaded {
             LoadState::Ready { weights_bytes, kv_bytes, .. } => (Some(*weights_bytes), *kv_bytes),
             LoadState::Loading | LoadState::Failed { .. } => (None, None),
         };
         let mut queues = Vec::new();
-        match worker {
-            Worker::Batch(worker) => {
-                let view: Arc<WorkerView> = worker.view();
+        match view {
+            View::Batch(worker, view) => {
                 let around = Surroundings {
                     loading: matches!(&*loaded, LoadState::Loading),
                     draining,
@@ -91,15 +111,16 @@ fn take(core: &Core, seq: u64, now: Micros, memory: &mut Progress) -> Snapshot {
                         wait: queue.wait(w, &around, now),
                         started: w.started,
                     };
-                    places.extend(queue.waiting.iter().map(|w| (w.id, place(w))));
+                    let waiting = queue.waiting.iter().filter(|w| asked.contains(&w.id));
+                    places.extend(waiting.map(|w| (w.id, place(w))));
                     if let Some(stats) = worker.stats(queue.op) {
                         queues.push(queue.assemble(stats, handle.settings().max_queue, now));
                     }
                 }
             }
-            Worker::Generation(worker) => {
-                let view = worker.view();
-                places.extend(view.places().map(|(id, position, wait)| (id, Place { position, wait, started: false })));
+            View::Generation(worker, view) => {
+                let waiting = view.places().filter(|(id, ..)| asked.contains(id));
+                places.extend(waiting.map(|(id, position, wait)| (id, Place { position, wait, started: false })));
                 let shown = view.assemble(&handle.profile.id, worker.stats(), worker.max_queue());
                 generation.push(Generation { pace: worker.stats().pace(Lane::Clips, now), ..shown });
             }
@@ -120,7 +141,7 @@ fn take(core: &Core, seq: u64, now: Micros, memory: &mut Progress) -> Snapshot {
     let stuck = progress.iter().filter_map(|lane| lane.why.clone()).collect();
     let (state, reasons) = engine_state(&models, draining, stuck);
     let settings = core.settings().map(|settings| (settings.published(), settings.now_ms()));
-    let mut requests = requests(core, &places, now);
+    let mut requests = requests(core, &shown, &places, now);
     let (revision, overrides, journal_tail) = settings.map_or((0, Vec::new(), Vec::new()), |(shown, now_ms)| {
         let left = |at: u64| at.saturating_sub(now_ms) as f64;
         for request in requests.shown.iter_mut().filter(|r| r.wait.as_ref().is_some_and(|w| w.code == WaitCode::Held)) {
@@ -233,12 +254,9 @@ fn arriving(core: &Core, record: &Record) -> Wait {
 }
 
 /// Running first, then the oldest waiting, then the last that ended.
-fn requests(core: &Core, places: &HashMap<super::RequestId, Place>, now: Micros) -> Requests {
-    let (mut live, ended) = core.shared.registry.list();
-    let total = live.len() as u64;
-    live.sort_by_key(|record| (record.state == RequestState::Queued, record.id));
-    let shown = live.iter().take(SHOWN).chain(&ended).map(|record| request(core, record, places.get(&record.id), now));
-    Requests { total, shown: shown.collect() }
+fn requests(core: &Core, shown: &Shown, places: &HashMap<RequestId, Place>, now: Micros) -> Requests {
+    let request = |record: &Record| request(core, record, places.get(&record.id), now);
+    Requests { total: shown.total, shown: shown.live.iter().chain(&shown.ended).map(request).collect() }
 }
 
 fn request(core: &Core, record: &Record, place: Option<&Place>, now: Micros) -> Request {

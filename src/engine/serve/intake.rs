@@ -83,8 +83,12 @@ impl Intake {
     }
 
     /// Adds the uploads to a snapshot: after the requests that run or wait, before those that ended.
-    pub(super) fn show(&self, snapshot: &mut Snapshot) {
+    pub(super) fn show(&self, snapshot: &mut Arc<Snapshot>) {
         let uploads = self.lock();
+        if uploads.live.is_empty() {
+            return;
+        }
+        let snapshot = Arc::make_mut(snapshot);
         let shown = &mut snapshot.requests.shown;
         let at = shown.iter().position(|request| request.state == RequestState::Done).unwrap_or(shown.len());
         let rows = uploads.live.iter().map(|(number, upload)| Request {

@@ -19,8 +19,12 @@ pub(super) const COMMENT_EVERY: Duration = Duration::from_secs(10);
 
 /// One `data:` frame.
 pub(super) fn frame(value: &impl Serialize) -> Bytes {
-    match serde_json::to_vec(value) {
-        Ok(json) => [b"data: ".as_slice(), &json, b"\n\n"].concat().into(),
+    let mut frame = b"data: ".to_vec();
+    match serde_json::to_writer(&mut frame, value) {
+        Ok(()) => {
+            frame.extend_from_slice(b"\n\n");
+            frame.into()
+        }
         // Our own types are string-keyed and finite; a failure here is a bug that the client should hear of.
         Err(e) => {
             error_frame(&Fault::new(crate::control::ErrorKind::Internal, format!("cannot write the answer: {e}")))

@@ -22,7 +22,7 @@ impl Settings {
         if due.is_empty() {
             return next;
         }
-        let (live, _) = registry.list();
+        let live = registry.all();
         for change in due {
             let window = Micros(change.window_ms * 1_000);
             let at = now - Micros(change.age_ms * 1_000);

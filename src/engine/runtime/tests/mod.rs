@@ -84,7 +84,7 @@ fn box_profile(models: Vec<ModelProfile>) -> BoxProfile {
         effect_window_s: 60.0,
         retention: Retention { requests: 64, arrivals: 65_536 },
         log_level: None,
-        console: Console { interval_ms: 250, theme: "none".to_string(), colours: String::new(), keys: String::new() },
+        console: Console { interval_ms: 500, theme: "none".to_string(), colours: String::new(), keys: String::new() },
     }
 }
 

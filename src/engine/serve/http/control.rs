@@ -11,6 +11,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -86,28 +87,29 @@ impl View {
         Ok(view)
     }
 
-    /// A snapshot as this view wants it.
-    fn take(&self, app: &App) -> Snapshot {
-        let mut snapshot = Snapshot::clone(&app.engine.snapshot());
+    /// A snapshot as this view wants it: the engine's own, which all readers share, where nothing is left out or added.
+    fn take(&self, app: &App) -> Arc<Snapshot> {
+        let mut snapshot = app.engine.snapshot();
         app.intake.show(&mut snapshot);
         if !self.models.is_empty() {
             let wanted = |id: &String| self.models.contains(id);
+            let snapshot = Arc::make_mut(&mut snapshot);
             snapshot.models.retain(|model| wanted(&model.id));
             snapshot.generation.retain(|generation| wanted(&generation.model));
             snapshot.requests.shown.retain(|request| wanted(&request.model));
         }
         if let Some(filter) = &self.filter {
-            snapshot.requests.shown.retain(|request| filter.wants(request));
+            Arc::make_mut(&mut snapshot).requests.shown.retain(|request| filter.wants(request));
         }
         // What is left out by name or condition takes no place.
         if let Some(most) = self.requests {
-            snapshot.requests.shown.truncate(most);
+            Arc::make_mut(&mut snapshot).requests.shown.truncate(most);
         }
         snapshot
     }
 }
 
-pub(crate) async fn snapshot(State(app): State<App>, query: Pairs) -> Result<Json<Snapshot>, Failure> {
+pub(crate) async fn snapshot(State(app): State<App>, query: Pairs) -> Result<Json<Arc<Snapshot>>, Failure> {
     let view = View::read(query, &["requests", "models", "filter"], &app)?;
     Ok(Json(view.take(&app)))
 }
