@@ -3,13 +3,16 @@
 //! The console task owns the one [`State`]; nothing else writes it. No clock and no I/O in here: time arrives as a
 //! message, actions leave as values. It cannot fail: what a person does wrong becomes a message on the screen.
 
+mod asks;
 pub mod command;
 pub mod cursor;
 pub mod help;
 pub mod history;
 pub mod lines;
 mod overlays;
+mod past;
 pub mod playback;
+mod prompt;
 pub mod requests;
 pub mod ring;
 pub mod settings;

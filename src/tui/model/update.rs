@@ -1,16 +1,15 @@
 //! The reducer.
 
 use super::super::keys::{Action, Found, Key};
-use super::command::{self, Command};
+use super::asks::{accept, ask_to_cancel, meant, toggle_read_only};
+use super::command;
 use super::lines::lines_of;
-use super::overlays::{output, scroll};
-use super::ring::STEP_MS;
+use super::overlays::scroll;
+use super::past::{freeze, look_back, look_on};
+use super::prompt::{edit_prompt, next_match, open_prompt, type_into_prompt};
 use super::settings;
 use super::tape;
-use super::{
-    Ask, Cmd, Confirm, Cursor, Line, Link, Meaning, Msg, Overlay, PROMPT_LIMIT, Prompt, PromptKind, Seen, State,
-    Target, Toast, View,
-};
+use super::{Ask, Cmd, Confirm, Cursor, Link, Msg, Overlay, PromptKind, Seen, State, Target, Toast, View};
 use crate::control::snapshot::RequestState;
 use std::sync::Arc;
 
@@ -166,103 +165,6 @@ fn press(state: &mut State, key: Key) -> Vec<Cmd> {
     }
 }
 
-/// Adds typed or pasted text to the prompt or to the search of help, whichever is open.
-fn type_into_prompt(state: &mut State, text: &str) {
-    let help = match &mut state.overlay {
-        Some(Overlay::Help { query, scroll }) => {
-            *scroll = 0;
-            Some(query)
-        }
-        _ => None,
-    };
-    let Some(line) = state.prompt.as_mut().map(|prompt| &mut prompt.text).or(help) else { return };
-    let room = PROMPT_LIMIT.saturating_sub(line.chars().count());
-    line.extend(text.chars().filter(|c| !c.is_control()).take(room));
-    prompt_changed(state);
-}
-
-/// A filter filters while it is typed, and a search finds.
-fn prompt_changed(state: &mut State) {
-    match &state.prompt {
-        Some(Prompt { kind: PromptKind::Filter, text, .. }) => {
-            state.table.filter = text.clone();
-            settle(state);
-        }
-        Some(Prompt { kind: PromptKind::Search, text, .. }) => {
-            state.search = text.clone();
-            find(state, 0, 1);
-        }
-        _ => {}
-    }
-}
-
-/// Selects the next line that has every word of the search, `from` lines on from the selected one, round and round,
-/// `by` one or back by one. Says whether there is one.
-fn find(state: &mut State, from: isize, by: isize) -> bool {
-    let Some(snapshot) = state.shown().map(|seen| Arc::clone(&seen.snapshot)) else { return false };
-    if state.view == View::Settings {
-        return find_knob(state, from, by);
-    }
-    let lines = lines_of(state.view, &snapshot);
-    let words: Vec<String> = state.search.split_whitespace().map(str::to_lowercase).collect();
-    let matches = |line: &Line<'_>| {
-        let text = format!("{} {}", line.model.id, line.op().map_or("", |op| op.name())).to_lowercase();
-        words.iter().all(|word| text.contains(word.as_str()))
-    };
-    let rows = lines.len() as isize;
-    let at = state.line.index() as isize + from;
-    let order = (0..rows).map(|step| (at + by * step).rem_euclid(rows) as usize);
-    let found = order.map(|index| &lines[index]).find(|line| matches(line)).map(Line::key);
-    let Some(key) = found else { return false };
-    state.line.select(key);
-    settle(state);
-    true
-}
-
-/// The same among knobs, by name and by what they are.
-fn find_knob(state: &mut State, from: isize, by: isize) -> bool {
-    let Some(knobs) = state.settings.knobs.clone().filter(|knobs| !knobs.knobs.is_empty()) else { return false };
-    let words: Vec<String> = state.search.split_whitespace().map(str::to_lowercase).collect();
-    let rows = knobs.knobs.len() as isize;
-    let at = state.settings.knob.index() as isize + from;
-    let mut order = (0..rows).map(|step| &knobs.knobs[(at + by * step).rem_euclid(rows) as usize]);
-    let found = order.find(|knob| {
-        let text = format!("{} {}", knob.name, knob.doc).to_lowercase();
-        words.iter().all(|word| text.contains(word.as_str()))
-    });
-    let Some(knob) = found else { return false };
-    state.settings.knob.select(knob.name.clone());
-    settle(state);
-    true
-}
-
-/// `n` and `N`: the next match of the search, or the next request that passes the filter, round and round.
-fn next_match(state: &mut State, by: isize) {
-    if state.view == View::Requests {
-        let Some(snapshot) = state.shown().map(|seen| Arc::clone(&seen.snapshot)) else { return };
-        let rows = state.table.rows.len() as isize;
-        if rows > 0 {
-            let at = state.table.cursor.index() as isize;
-            state.table.step((at + by).rem_euclid(rows) - at, &snapshot.requests.shown);
-        }
-    } else if state.search.is_empty() {
-        complain(state, "nothing to look for: / begins a search");
-    } else if !find(state, by, by) {
-        let text = format!("no line has {:?}", state.search);
-        complain(state, text);
-    }
-}
-
-fn edit_prompt(state: &mut State, edit: impl FnOnce(&mut String)) {
-    if let Some(prompt) = &mut state.prompt {
-        edit(&mut prompt.text);
-        prompt_changed(state);
-    } else if let Some(Overlay::Help { query, scroll }) = &mut state.overlay {
-        edit(query);
-        *scroll = 0;
-    }
-}
-
 fn act(state: &mut State, action: Action) -> Vec<Cmd> {
     match action {
         Action::Help => state.overlay = Some(Overlay::Help { query: String::new(), scroll: 0 }),
@@ -338,7 +240,7 @@ fn act(state: &mut State, action: Action) -> Vec<Cmd> {
     Vec::new()
 }
 
-fn show(state: &mut State, view: View) {
+pub(super) fn show(state: &mut State, view: View) {
     if view == View::Journal && state.view != view {
         // What happened last is what one comes for.
         state.settings.entry = Cursor::default();
@@ -366,18 +268,6 @@ fn back(state: &mut State) {
     } else if state.frozen.is_some() {
         freeze(state);
     }
-}
-
-fn open_prompt(state: &mut State, kind: PromptKind) {
-    let before = match kind {
-        PromptKind::Command => String::new(),
-        PromptKind::Filter => state.table.filter.clone(),
-        PromptKind::Search => state.search.clone(),
-    };
-    // A filter is changed where it stands; a search begins anew.
-    let text = if kind == PromptKind::Search { String::new() } else { before.clone() };
-    state.toast = None;
-    state.prompt = Some(Prompt { kind, text, before });
 }
 
 fn half_screen(state: &State) -> isize {
@@ -437,40 +327,6 @@ fn open(state: &mut State) {
     }
 }
 
-fn freeze(state: &mut State) {
-    if tape::stop_or_go(state) {
-        return;
-    }
-    match state.frozen.take() {
-        Some(_) => settle(state),
-        None => state.frozen = state.live.clone(),
-    }
-}
-
-/// Shows the snapshot that came before what is shown, or so many milliseconds before it.
-fn look_back(state: &mut State, by_ms: u64) {
-    if tape::walk(state, |at_ms| at_ms.saturating_sub(by_ms.max(STEP_MS))) {
-        return;
-    }
-    let Some(shown) = state.shown().map(|seen| seen.received_ms) else { return };
-    let found = state.ring.before(shown.saturating_sub(by_ms - 1));
-    match found.or_else(|| state.ring.oldest().filter(|oldest| oldest.received_ms < shown)) {
-        Some(seen) => state.frozen = Some(seen),
-        None => return complain(state, "nothing older is kept: the last ten minutes, since this console began"),
-    }
-    settle(state);
-}
-
-/// Shows what came after; behind the newest, the view goes on by itself.
-fn look_on(state: &mut State, by_ms: u64) {
-    if tape::walk(state, |at_ms| at_ms.saturating_add(by_ms.max(STEP_MS))) {
-        return;
-    }
-    let Some(shown) = state.frozen.as_ref().map(|seen| seen.received_ms) else { return };
-    state.frozen = state.ring.after(shown.saturating_add(by_ms - 1));
-    settle(state);
-}
-
 /// Copies what is selected: a command's output, a request's id, a model's id.
 fn copy(state: &mut State) -> Vec<Cmd> {
     let (what, text) = match (&state.overlay, state.view) {
@@ -502,134 +358,4 @@ fn copy(state: &mut State) -> Vec<Cmd> {
     }
     tell(state, format!("copied {what}"));
     vec![Cmd::Copy(text)]
-}
-
-fn toggle_read_only(state: &mut State) {
-    if state.playback.is_some() {
-        complain(state, "a recording plays: there is nothing that could be changed");
-        return;
-    }
-    if state.read_only.locked {
-        complain(state, "read-only since start (--read-only): leave the console to change that");
-        return;
-    }
-    state.read_only.on = !state.read_only.on;
-    tell(state, if state.read_only.on { "read-only: nothing can be changed" } else { "changes are possible again" });
-}
-
-fn ask_to_cancel(state: &mut State) {
-    if let Some(id) = state.chosen_request().map(str::to_string) {
-        ask_to_cancel_one(state, id);
-    }
-}
-
-fn ask_to_cancel_one(state: &mut State, id: String) {
-    if refuse_when_read_only(state) {
-        return;
-    }
-    let found = state.shown().and_then(|seen| seen.snapshot.requests.shown.iter().find(|request| request.id == id));
-    match found {
-        None => complain(state, format!("{id} is no longer in the engine")),
-        Some(request) if request.state == RequestState::Done => {
-            complain(state, format!("{id} has ended already: there is nothing to cancel"));
-        }
-        Some(request) => {
-            let about =
-                format!("{} on {}, {}, from {}", request.op, request.model, request.state.name(), request.client);
-            let ask = Ask::CancelRequest { request: id, about };
-            state.overlay = Some(Overlay::Confirm(Confirm { ask, yes: false }));
-        }
-    }
-}
-
-fn refuse_when_read_only(state: &mut State) -> bool {
-    if state.read_only.on {
-        let way_out = if state.playback.is_some() {
-            "a recording plays"
-        } else if state.read_only.locked {
-            "started with --read-only"
-        } else {
-            "R lifts it"
-        };
-        complain(state, format!("read-only: nothing can be changed here ({way_out})"));
-    }
-    state.read_only.on
-}
-
-/// Enter in a prompt or in a dialog.
-fn accept(state: &mut State) -> Vec<Cmd> {
-    if let Some(prompt) = state.prompt.take() {
-        if prompt.kind == PromptKind::Search && !prompt.text.is_empty() && !find(state, 0, 1) {
-            complain(state, format!("no line has {:?}", prompt.text));
-        }
-        if prompt.kind != PromptKind::Command {
-            return Vec::new();
-        }
-        return match command::parse(&prompt.text, &state.words) {
-            Ok(Some(command)) => obey(state, command),
-            Ok(None) => Vec::new(),
-            Err(why) => {
-                complain(state, why);
-                Vec::new()
-            }
-        };
-    }
-    match state.overlay.take() {
-        Some(Overlay::Confirm(Confirm { ask: Ask::CancelRequest { request, .. }, yes: true })) => {
-            tell(state, format!("cancelling {request}"));
-            vec![Cmd::CancelRequest { request }]
-        }
-        Some(Overlay::Confirm(Confirm { ask: Ask::Run { line, .. }, yes: true })) => {
-            tell(state, format!("running {line}"));
-            vec![Cmd::Run { line }]
-        }
-        Some(Overlay::Confirm(_)) => Vec::new(),
-        other => {
-            state.overlay = other;
-            Vec::new()
-        }
-    }
-}
-
-/// What came of a typed command.
-fn meant(state: &mut State, meaning: Meaning) {
-    match meaning {
-        Meaning::Output { title, text } => {
-            state.toast = None;
-            state.overlay = Some(output(title, &text));
-        }
-        Meaning::Change { line, about } => {
-            if !refuse_when_read_only(state) {
-                state.toast = None;
-                state.overlay = Some(Overlay::Confirm(Confirm { ask: Ask::Run { line, about }, yes: false }));
-            }
-        }
-        Meaning::Refused(why) => complain(state, why),
-    }
-}
-
-fn obey(state: &mut State, command: Command) -> Vec<Cmd> {
-    match command {
-        Command::Show(view) => show(state, view),
-        Command::Help(query) => state.overlay = Some(Overlay::Help { query, scroll: 0 }),
-        Command::Quit => return vec![Cmd::Quit],
-        Command::Cancel(request) => ask_to_cancel_one(state, request),
-        Command::Cli(line) => {
-            tell(state, format!("running {line}"));
-            return vec![Cmd::Interpret { line }];
-        }
-        Command::Filter(filter) => {
-            show(state, View::Requests);
-            state.table.filter = filter;
-            settle(state);
-        }
-        Command::Sort(sort) => {
-            show(state, View::Requests);
-            state.table.sort = sort;
-            settle(state);
-        }
-        Command::Freeze => freeze(state),
-        Command::ReadOnly => toggle_read_only(state),
-    }
-    Vec::new()
 }
