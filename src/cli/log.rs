@@ -1,10 +1,16 @@
 //! The engine's log: to stderr, as text or JSON. Requests' texts, audio and keys never reach it.
 
+mod writer;
+
 use super::error::{CliError, CliResult};
 use super::print::Out;
+use crate::control::ExitCode;
 use crate::engine::runtime::LogSwitch;
 use clap::{Args, ValueEnum};
+use std::fs::File;
+use std::os::fd::AsFd;
 use tracing_subscriber::EnvFilter;
+use writer::LogWriter;
 
 /// How an engine logs.
 #[derive(Debug, Clone, Args)]
@@ -44,16 +50,38 @@ fn filter(level: &str) -> Result<EnvFilter, tracing_subscriber::filter::ParseErr
 /// What is logged where nobody says.
 const USUAL: &str = "info";
 
-/// Starts logging. Once per process: the first call wins. What it returns changes what is logged: to a level, or back to
-/// what `args` say.
-pub fn start(out: &Out, args: &LogArgs) -> CliResult<LogSwitch> {
+/// A log that has begun.
+pub struct Log {
+    /// Changes what is logged: to a level, or back to what the arguments say.
+    pub switch: LogSwitch,
+    /// Dropped at the end of the process.
+    pub rest: Rest,
+}
+
+/// Dropping it writes out what is still on its way, as long as that takes no second.
+pub struct Rest(LogWriter);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.settle();
+    }
+}
+
+/// Starts logging. Once per process: the first call wins.
+pub fn start(out: &Out, args: &LogArgs) -> CliResult<Log> {
     let told = args.level.clone().unwrap_or_else(|| USUAL.to_string());
     let filter = filter(&told).map_err(|e| {
         CliError::usage(format!("`{told}` is not a log filter: {e}")).hint("use off, error, warn, info, debug or trace")
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A handle of its own: the process's is locked while somebody writes.
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    let writer = stderr
+        .and_then(LogWriter::start)
+        .map_err(|e| CliError::new(ExitCode::Internal, format!("cannot start the log: {e}")))?;
+    let rest = Rest(writer.clone());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     // A failure to start means that somebody logs already, in a test process: nothing is lost.
-    Ok(match args.log_format {
+    let switch = match args.log_format {
         LogFormat::Text => {
             let builder = builder.with_ansi(out.colour_err).with_target(false).with_filter_reloading();
             let handle = builder.reload_handle();
@@ -66,7 +94,8 @@ pub fn start(out: &Out, args: &LogArgs) -> CliResult<LogSwitch> {
             let _ = builder.try_init();
             switch(told, move |filter| drop(handle.reload(filter)))
         }
-    })
+    };
+    Ok(Log { switch, rest })
 }
 
 fn switch(told: String, reload: impl Fn(EnvFilter) + Send + Sync + 'static) -> LogSwitch {

@@ -58,13 +58,15 @@ use crate::control::ExitCode;
 use clap::Parser;
 use context::Context;
 use print::text::neutral_lines;
+use std::io::Write;
 
 /// Parses the process's arguments, runs the command and says how it ended.
 pub fn main() -> std::process::ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         let at = panic.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
         let what = panic.payload_as_str().unwrap_or("a panic without a message");
-        eprintln!("internal error: {}{at}", neutral_lines(what));
+        // A stderr that cannot be written is no reason to end: a panic in here would be the process's end.
+        let _ = writeln!(std::io::stderr(), "internal error: {}{at}", neutral_lines(what));
     }));
     let code = std::panic::catch_unwind(|| match Cli::try_parse() {
         Ok(cli) => run(cli),

@@ -4,7 +4,7 @@ use super::args::BoxArg;
 use super::context::Context;
 use super::error::{CliError, CliResult};
 use super::fetch;
-use super::log::{self, LogArgs};
+use super::log::{self, Log, LogArgs};
 use crate::control::ExitCode;
 use crate::control::snapshot::ModelState;
 use crate::engine::runtime::{Engine, Settings};
@@ -42,7 +42,7 @@ pub struct ServeArgs {
 }
 
 pub fn run(context: &Context, args: &ServeArgs) -> CliResult {
-    let log = log::start(&context.out, &args.log)?;
+    let Log { switch: log, rest: _rest } = log::start(&context.out, &args.log)?;
     let mut set = args.set.clone();
     if let Some(address) = &args.listen {
         set.push(format!("listen.http={address}"));

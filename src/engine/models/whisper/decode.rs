@@ -1,25 +1,18 @@
 //! The token loop: several windows side by side, each at its own position and temperature.
 
 use super::forward::{Cross, Rows, Whisper};
+use super::repetition::{compression_ratio, loops, repeats};
 use super::rules::{self, SplitMix};
 use super::tokens::Tokens;
 use crate::engine::models::ModelError;
 use crate::engine::models::backend::Backend;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
-use std::io::Write;
 
-/// A text that compresses better than this repeats itself.
-const MAX_COMPRESSION: f64 = 2.4;
 /// A mean log-probability below this is a guess.
 pub const MIN_LOGPROB: f64 = -1.0;
 /// A no-speech probability above this, with a guess for a text, is no speech.
 pub const MAX_NO_SPEECH: f64 = 0.6;
 /// Fall-back goes up to temperature 1 in steps of this.
 const TEMPERATURE_STEP: f32 = 0.2;
-/// So many tokens that repeat a phrase of at most `LOOP_PHRASE` are a loop: nothing said in a window sounds like that.
-const LOOP_TOKENS: usize = 32;
-const LOOP_PHRASE: usize = 8;
 
 /// What a window was heard as.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,8 +51,8 @@ pub struct Lane {
     /// Logits after the prompt: where every attempt starts.
     first: Vec<f32>,
     decoded_tokens: usize,
-    /// The best of the attempts that failed their checks.
-    best_failed: Option<Outcome>,
+    /// The best of the attempts that failed their checks, and whether it repeats itself.
+    best_failed: Option<(bool, Outcome)>,
     outcome: Option<Outcome>,
 }
 
@@ -161,6 +154,7 @@ impl Lane {
     fn end_attempt(&mut self, t: &Tokens) -> bool {
         let avg_logprob = self.sum_logprob / (self.tokens.len() + 1) as f64;
         let compression_ratio = compression_ratio(t.decode(&self.tokens).trim());
+        let repeats = repeats(&self.tokens, compression_ratio, avg_logprob, self.no_speech_prob, t);
         let outcome = Outcome {
             tokens: std::mem::take(&mut self.tokens),
             temperature: self.temperatures[self.attempt],
@@ -173,20 +167,20 @@ impl Lane {
         };
         let guess = avg_logprob < MIN_LOGPROB;
         let silence = guess && self.no_speech_prob > MAX_NO_SPEECH;
-        if silence || !(guess || outcome.repeats()) {
+        if silence || !(guess || repeats) {
             self.outcome = Some(outcome);
             return false;
         }
-        if outcome.repeats() && self.sot_at > 0 {
+        if repeats && self.sot_at > 0 {
             self.forget_context();
             return false;
         }
-        let worth = |o: &Outcome| (!o.repeats(), o.avg_logprob);
-        if self.best_failed.as_ref().is_none_or(|best| worth(&outcome) > worth(best)) {
-            self.best_failed = Some(outcome);
+        let worth = (!repeats, avg_logprob);
+        if self.best_failed.as_ref().is_none_or(|(looped, best)| worth > (!looped, best.avg_logprob)) {
+            self.best_failed = Some((repeats, outcome));
         }
         if self.attempt + 1 == self.temperatures.len() {
-            self.outcome = self.best_failed.take().map(|best| Outcome {
+            self.outcome = self.best_failed.take().map(|(_, best)| Outcome {
                 fallbacks: self.attempt,
                 decoded_tokens: self.decoded_tokens,
                 ..best
@@ -198,19 +192,6 @@ impl Lane {
         self.sum_logprob = 0.0;
         true
     }
-}
-
-impl Outcome {
-    fn repeats(&self) -> bool {
-        self.compression_ratio > MAX_COMPRESSION
-    }
-}
-
-/// Whether the newest tokens are one short phrase over and over.
-fn loops(tokens: &[u32]) -> bool {
-    let newest = |phrase: usize| tokens.len().checked_sub(LOOP_TOKENS + phrase).map(|at| &tokens[at..]);
-    (1..=LOOP_PHRASE)
-        .any(|phrase| newest(phrase).is_some_and(|new| new.iter().zip(&new[phrase..]).all(|(a, b)| a == b)))
 }
 
 /// Decodes all lanes to their end. Lanes that end leave the batch; lanes that fall back stay in it.
@@ -280,26 +261,11 @@ pub fn detect_languages<B: Backend>(
         .collect()
 }
 
-/// Bytes of a text over bytes of its zlib form.
-fn compression_ratio(text: &str) -> f64 {
-    let mut z = ZlibEncoder::new(Vec::new(), Compression::default());
-    match z.write_all(text.as_bytes()).and_then(|()| z.finish()) {
-        Ok(packed) => text.len() as f64 / packed.len().max(1) as f64,
-        Err(_) => 1.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::repetition::LOOP_TOKENS;
     use super::super::tokens::tests::toy;
     use super::*;
-
-    #[test]
-    fn repetition_compresses() {
-        assert!(compression_ratio(&"and then ".repeat(30)) > MAX_COMPRESSION);
-        assert!(compression_ratio("He had, however, a great deal of sense and of taste.") < MAX_COMPRESSION);
-        assert_eq!(compression_ratio(""), 0.0);
-    }
 
     #[test]
     fn the_prompt_keeps_the_newest_context_within_half_the_positions() {
@@ -348,16 +314,6 @@ mod tests {
         let mut l = vec![-50.0; t.vocab];
         l[id as usize] = 50.0;
         l
-    }
-
-    #[test]
-    fn a_phrase_over_and_over_is_a_loop() {
-        let text = |phrase: &[u32], n: usize| phrase.iter().copied().cycle().take(n).collect::<Vec<u32>>();
-        assert!(loops(&text(&[7], 33)) && !loops(&text(&[7], 32)));
-        assert!(loops(&text(&[1, 2, 3], 35)) && !loops(&text(&[1, 2, 3], 34)));
-        assert!(loops(&[&[9, 8, 9][..], &text(&[1, 2, 3], 40)].concat()), "whatever came before it");
-        assert!(!loops(&[&text(&[1, 2, 3], 60)[..], &[4]].concat()), "it was left again");
-        assert!(!loops(&text(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 90)) && !loops(&[]));
     }
 
     #[test]

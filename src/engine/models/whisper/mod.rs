@@ -15,6 +15,7 @@ mod decode;
 mod forward;
 mod gate;
 mod load;
+mod repetition;
 mod rules;
 mod segments;
 mod tokens;

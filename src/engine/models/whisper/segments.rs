@@ -54,10 +54,15 @@ pub(super) mod tests {
     use crate::engine::models::whisper::tokens::tests::toy;
     use proptest::prelude::*;
 
+    /// The token of a time.
+    pub(in crate::engine::models::whisper) fn at(t: &Tokens, s: f64) -> u32 {
+        t.timestamps + (s / TIMESTAMP_S).round() as u32
+    }
+
     #[test]
     fn one_closed_segment_takes_the_whole_window() {
         let t = toy();
-        let at = |s: f64| t.timestamps + (s / TIMESTAMP_S).round() as u32;
+        let at = |s| at(&t, s);
         let s = split(&[at(0.0), 5, 6, at(2.0)], 3.0, &t);
         assert_eq!(s.advance, 3.0);
         assert_eq!(s.pieces.len(), 1);
@@ -67,7 +72,7 @@ pub(super) mod tests {
     #[test]
     fn an_open_segment_is_left_to_the_next_window() {
         let t = toy();
-        let at = |s: f64| t.timestamps + (s / TIMESTAMP_S).round() as u32;
+        let at = |s| at(&t, s);
         let s = split(&[at(0.0), 5, at(12.0), at(12.4), 6, 7], 30.0, &t);
         assert_eq!(s.pieces.len(), 1);
         assert_eq!(s.pieces[0].end, 12.0);
