@@ -5,6 +5,7 @@ use super::body;
 use super::failure::respond;
 use super::fields::list;
 use super::keys::{Right, Rights, bearer};
+use super::places::Room;
 use super::timing;
 use crate::control::{ErrorKind, Fault};
 use axum::extract::{MatchedPath, Request, State};
@@ -34,13 +35,18 @@ pub(super) struct Client {
     pub(super) actor: Arc<str>,
 }
 
+/// Routes that are answered although all places are taken by others.
+const PROBES: [&str; 4] = ["/livez", "/readyz", "/progressz", "/metrics"];
+
 /// Finds out who asks, and logs the request without anything of its content.
 pub(super) async fn identify(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("-", |p| p.as_str()).to_string();
     let open = route == "/livez";
-    let (client, mut response) = match who(&app, &request) {
+    let crowded = request.extensions().get() == Some(&Room::Probes) && !PROBES.contains(&route.as_str());
+    let asking = if crowded { Err(too_many_connections()) } else { who(&app, &request) };
+    let (client, mut response) = match asking {
         Ok(client) => {
             let label = client.label.clone();
             request.extensions_mut().insert(client);
@@ -65,6 +71,12 @@ pub(super) async fn identify(State(app): State<App>, mut request: Request, next:
         "answered"
     );
     response
+}
+
+/// Every connection is at work, and this one is there for the probes alone.
+fn too_many_connections() -> Fault {
+    let message = "every connection of this engine is at work: this one may only ask the probes";
+    Fault::new(ErrorKind::NotReady, message).code("too_many_connections").retry_after(1)
 }
 
 fn who(app: &App, request: &Request) -> Result<Client, Fault> {

@@ -19,6 +19,7 @@ mod http;
 mod intake;
 mod json;
 pub mod keys;
+mod places;
 mod router;
 pub mod server;
 mod socket;

@@ -3,13 +3,16 @@
 use super::access::Door;
 use super::app::{App, Doors};
 use super::keys::{KEYS_VARIABLE, Keys};
+use super::places::{Place, Places};
 use super::socket::{self, ControlSocket};
 use super::stall::Stalling;
 use crate::control::Fault;
 use crate::engine::runtime::Engine;
 use axum::Router;
 use axum::body::Body;
+use http_body_util::BodyExt;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,12 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
-/// Connections open at once, per listener: a limit of one door must not close the other. Further ones wait in the
-/// kernel's accept queue.
+/// Connections open at once, per listener: a limit of one door must not close the other.
 const MAX_CONNECTIONS: usize = 512;
+/// So many more for probes, when all of these are at work.
+const SPARE_CONNECTIONS: usize = 32;
 /// A client that has not sent its request's head by then is closed.
 const HEAD_LIMIT: Duration = Duration::from_secs(30);
 /// Bytes buffered per connection: small, so that a slow reader of snapshots gets newer ones instead of a backlog.
@@ -73,6 +77,7 @@ pub struct Server {
     tcp: TcpListener,
     address: SocketAddr,
     socket: ControlSocket,
+    most: usize,
 }
 
 impl Server {
@@ -98,7 +103,21 @@ impl Server {
         let socket = ControlSocket::bind(&options.control)?;
         let (draining, seen) = watch::channel(false);
         let app: App = Arc::new(Doors::new(engine, options.keys, seen));
-        Ok(Server { router: super::router::router(app.clone()), app, draining, tcp, address, socket })
+        Ok(Server {
+            router: super::router::router(app.clone()),
+            app,
+            draining,
+            tcp,
+            address,
+            socket,
+            most: MAX_CONNECTIONS,
+        })
+    }
+
+    /// With places for so many connections at each door.
+    #[cfg(test)]
+    pub(super) fn with_places(self, most: usize) -> Server {
+        Server { most, ..self }
     }
 
     /// The bound TCP address (with the port that was chosen).
@@ -147,13 +166,13 @@ impl Server {
     /// Serves until `drain` resolves, then answers 503 to new work while running work ends (at most the profile's drain
     /// limit), then closes. `abort` ends at once at any time.
     pub async fn run(self, drain: impl Future<Output = ()>, abort: impl Future<Output = ()>) -> Ended {
-        let Server { app, router, draining, tcp, socket, address } = self;
+        let Server { app, router, draining, tcp, socket, address, most } = self;
         tracing::info!(http = %address, control = %socket.path().display(), "listening");
         let (closing, close) = watch::channel(false);
         let shared = Shared { router, close, engine: app.engine.clone(), open: Arc::new(()) };
         let open = Arc::downgrade(&shared.open);
         let doors = async move {
-            tokio::join!(accept_tcp(&tcp, &shared), accept_socket(&socket, &shared));
+            tokio::join!(accept_tcp(&tcp, &shared, most), accept_socket(&socket, &shared, most));
         };
         let life = async {
             drain.await;
@@ -190,21 +209,21 @@ struct Shared {
     router: Router,
     /// True once connections are to end.
     close: watch::Receiver<bool>,
-    /// How long a peer may take nothing.
     /// Whose limits hold for each new connection.
     engine: Engine,
     /// Counts the open connections.
     open: Arc<()>,
 }
 
-async fn accept_tcp(listener: &TcpListener, shared: &Shared) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept_tcp(listener: &TcpListener, shared: &Shared, most: usize) {
+    let places = Places::new(most, SPARE_CONNECTIONS);
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
                 // Tokens and snapshots are small and must not wait for company.
                 let _ = stream.set_nodelay(true);
+                // Without a place it is closed at once.
+                let Some(place) = places.take() else { continue };
                 tokio::spawn(connection(stream, Door::Tcp, shared.clone(), place));
             }
             Err(e) => accept_failed("tcp", e).await,
@@ -212,12 +231,12 @@ async fn accept_tcp(listener: &TcpListener, shared: &Shared) {
     }
 }
 
-async fn accept_socket(socket: &ControlSocket, shared: &Shared) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept_socket(socket: &ControlSocket, shared: &Shared, most: usize) {
+    let places = Places::new(most, SPARE_CONNECTIONS);
     loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
         match socket.accept().await {
             Ok((stream, uid)) => {
+                let Some(place) = places.take() else { continue };
                 tokio::spawn(connection(stream, Door::Socket { uid }, shared.clone(), place));
             }
             Err(e) => accept_failed("control", e).await,
@@ -232,17 +251,30 @@ async fn accept_failed(door: &str, error: std::io::Error) {
 
 /// Serves one connection. A handler runs inside this task: when the peer goes, hyper drops the handler's future, and
 /// with it the engine's ticket.
-async fn connection<S>(stream: S, door: Door, shared: Shared, place: tokio::sync::OwnedSemaphorePermit)
+async fn connection<S>(stream: S, door: Door, shared: Shared, place: Place)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let Shared { router, mut close, engine, open } = shared;
     let stall = Duration::try_from_secs_f64(engine.limits().stall_s).unwrap_or(Duration::MAX);
     drop(engine);
+    let place = Arc::new(place);
+    let its = Arc::clone(&place);
     let service = hyper::service::service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let working = its.work();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(door);
-        router.clone().oneshot(request)
+        request.extensions_mut().insert(its.room);
+        let answer = router.clone().oneshot(request);
+        async move {
+            let response = answer.await?;
+            // Under way until the last of its body is out.
+            let until_told = move |frame| {
+                let _working = &working;
+                frame
+            };
+            Ok::<_, Infallible>(response.map(|body| body.map_frame(until_told)))
+        }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -250,15 +282,16 @@ where
         .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(Stalling::new(stream, stall)), service);
     let mut connection = std::pin::pin!(connection);
-    let told = async move {
-        // Also when the sender is gone: then the server is.
-        let _ = close.wait_for(|closing| *closing).await;
-        // Kept to the end, so that the server can wait for this connection.
-        close
+    let asked_to_end = async {
+        tokio::select! {
+            // Also when the sender is gone: then the server is.
+            _ = close.wait_for(|closing| *closing) => {}
+            () = place.leave.cancelled() => {}
+        }
     };
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        _close = told => {
+        () = asked_to_end => {
             connection.as_mut().graceful_shutdown();
             connection.as_mut().await
         }
@@ -267,5 +300,6 @@ where
         // The peer went, or sent what is not HTTP. Its text is not ours to log.
         tracing::debug!(%error, "a connection ended early");
     }
-    drop((open, place));
+    // Kept to the end, so that the server can wait for this connection.
+    drop((open, close, place));
 }

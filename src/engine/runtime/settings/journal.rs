@@ -8,7 +8,7 @@ use crate::control::changes::Entry;
 use crate::control::{ErrorKind, Fault};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Bytes after which another file is begun.
@@ -26,7 +26,7 @@ pub(super) struct Journal {
     limit: u64,
     /// Why nothing more is written.
     broken: Option<String>,
-    _lock: File,
+    lock: File,
 }
 
 /// What a folder held when it was opened.
@@ -46,19 +46,8 @@ impl Journal {
             Fault::new(ErrorKind::Internal, format!("cannot {doing} the journal in `{}`: {e}", folder.display()))
                 .hint("XDG_STATE_HOME says where state is kept")
         };
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|e| fail("make a folder for", &e))?;
-        let private = || {
-            let mut options = OpenOptions::new();
-            options.read(true).append(true).create(true).mode(0o600);
-            options
-        };
-        let lock = private().open(folder.join("journal.lock")).map_err(|e| fail("lock", &e))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(fail("lock", &"another engine of this name keeps it")),
-            Err(TryLockError::Error(e)) => return Err(fail("lock", &e)),
-        }
+        make(folder).map_err(|e| fail("make a folder for", &e))?;
+        let lock = lock(folder).map_err(|e| fail("lock", &e))?;
         let mut remarks = Vec::new();
         let mut entries = match std::fs::read(aside(folder, 1)) {
             Ok(bytes) => read(&bytes, "journal.1.jsonl", &mut remarks).0,
@@ -69,7 +58,7 @@ impl Journal {
         if std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file()) {
             return Err(fail("open", &"it is not a regular file"));
         }
-        let file = private().open(&path).map_err(|e| fail("open", &e))?;
+        let file = private(&path).map_err(|e| fail("open", &e))?;
         let bytes = std::fs::read(&path).map_err(|e| fail("read", &e))?;
         let (newer, size) = read(&bytes, "journal.jsonl", &mut remarks);
         entries.extend(newer);
@@ -78,7 +67,7 @@ impl Journal {
         }
         // The file's name is to be on the disk as well, not only what is in it.
         sync_folder(folder).map_err(|e| fail("flush", &e))?;
-        let journal = Journal { folder: folder.to_path_buf(), file, size, limit, broken: None, _lock: lock };
+        let journal = Journal { folder: folder.to_path_buf(), file, size, limit, broken: None, lock };
         Ok(Opened { journal, entries, remarks })
     }
 
@@ -97,7 +86,12 @@ impl Journal {
             return Err(fault(why));
         }
         let line = line(entry).map_err(|e| fault(&e.to_string()))?;
-        if self.size > 0 && self.size + line.len() as u64 > self.limit {
+        let gone = self.gone().map_err(|e| fault(&e.to_string()))?;
+        if gone {
+            tracing::warn!(folder = %self.folder.display(), "the journal was removed: it begins anew with what holds");
+            self.come_back().map_err(|e| fault(&e.to_string()))?;
+        }
+        if gone || (self.size > 0 && self.size + line.len() as u64 > self.limit) {
             self.rotate(&head()).map_err(|e| fault(&e.to_string()))?;
         }
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
@@ -118,6 +112,20 @@ impl Journal {
         self.file = OpenOptions::new().append(true).open("/dev/full").expect("there");
     }
 
+    /// Whether somebody has removed the file: what is written to it then lies in no folder.
+    fn gone(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() == 0 || !self.path().try_exists()?)
+    }
+
+    /// Makes the folder again, and takes its lock.
+    fn come_back(&mut self) -> io::Result<()> {
+        make(&self.folder)?;
+        if self.lock.metadata()?.nlink() == 0 {
+            self.lock = lock(&self.folder)?;
+        }
+        Ok(())
+    }
+
     /// Puts the file aside and begins another. At every moment a whole journal lies under the name of the newest.
     fn rotate(&mut self, head: &Entry) -> io::Result<()> {
         for number in (1..KEPT).rev() {
@@ -127,7 +135,10 @@ impl Journal {
             }
         }
         let (path, begun) = (newest(&self.folder), self.folder.join("journal.begun"));
-        std::fs::hard_link(&path, aside(&self.folder, 1))?;
+        match std::fs::hard_link(&path, aside(&self.folder, 1)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&begun)?;
         let line = line(head)?;
         file.write_all(&line)?;
@@ -146,6 +157,25 @@ fn newest(folder: &Path) -> PathBuf {
 
 fn aside(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("journal.{number}.jsonl"))
+}
+
+/// Makes the folder, for its owner alone.
+fn make(folder: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)
+}
+
+/// The folder's lock, held until it is dropped.
+fn lock(folder: &Path) -> io::Result<File> {
+    let file = private(&folder.join("journal.lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(io::Error::other("another engine of this name keeps it")),
+        Err(TryLockError::Error(e)) => Err(e),
+    }
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -205,6 +235,26 @@ mod tests {
         drop(journal);
         let entries = Journal::open(&folder, 1 << 20).expect("opens").entries;
         assert_eq!(entries.iter().map(|e| e.revision).collect::<Vec<_>>(), [1]);
+        std::fs::remove_dir_all(&folder).expect("it goes");
+    }
+
+    #[test]
+    fn a_journal_that_was_removed_begins_anew_with_what_holds() {
+        let folder = std::env::temp_dir().join(format!("lanekeeper-removed-{}", std::process::id()));
+        let revisions = || {
+            let entries = Journal::open(&folder, 1 << 20).expect("opens").entries;
+            entries.iter().map(|e| e.revision).collect::<Vec<_>>()
+        };
+        let mut journal = Journal::open(&folder, 1 << 20).expect("opens").journal;
+        journal.append(&entry(1), || entry(0)).expect("written");
+        std::fs::remove_dir_all(&folder).expect("it goes");
+        journal.append(&entry(2), || entry(1)).expect("written");
+        assert!(Journal::open(&folder, 1 << 20).is_err(), "it is locked again");
+        std::fs::remove_file(journal.path()).expect("it goes");
+        journal.append(&entry(3), || entry(2)).expect("written");
+        journal.append(&entry(4), || entry(3)).expect("written");
+        drop(journal);
+        assert_eq!(revisions(), [2, 3, 4], "the head, and what came after it");
         std::fs::remove_dir_all(&folder).expect("it goes");
     }
 }

@@ -73,9 +73,18 @@ impl Bed {
     }
 
     pub(super) async fn with(keys: &str, change: impl FnOnce(&mut BoxProfile)) -> Bed {
+        Bed::of(keys, change, |server| server).await
+    }
+
+    /// With places for so many connections.
+    pub(super) async fn with_places(most: usize) -> Bed {
+        Bed::of("", |_| {}, |server| server.with_places(most)).await
+    }
+
+    async fn of(keys: &str, change: impl FnOnce(&mut BoxProfile), finish: impl FnOnce(Server) -> Server) -> Bed {
         let gate = Gate::new();
         let engine = engine(&gate, change).await;
-        let server = Server::bind(engine.clone(), options(keys)).await.unwrap();
+        let server = finish(Server::bind(engine.clone(), options(keys)).await.unwrap());
         let (address, socket) = (server.address(), server.socket().to_path_buf());
         let (drain, drained) = oneshot::channel::<()>();
         let (abort, aborted) = oneshot::channel::<()>();

@@ -81,6 +81,36 @@ async fn a_watch_brings_new_snapshots() {
     assert_eq!((view["models"].as_array().unwrap().len(), &view["requests"]["shown"]), (1, &json!([])));
 }
 
+#[tokio::test]
+async fn open_connections_shut_nobody_out() {
+    let bed = Bed::with_places(3).await;
+    let mut idle = Vec::new();
+    for _ in 0..8 {
+        idle.push(bed.connect().await);
+        assert_eq!(bed.get("/livez").await.status, 200);
+    }
+    // Those that came first were closed for those that came later.
+    let mut byte = [0u8; 1];
+    assert_eq!(within(idle[0].read(&mut byte)).await.unwrap(), 0);
+    let mut watches = [Watch::open(&bed).await, Watch::open(&bed).await, Watch::open(&bed).await];
+    for watch in &mut watches {
+        watch.read(1).await;
+    }
+    assert_eq!(bed.get("/livez").await.status, 200, "the probes still answer when all are at work");
+    assert_eq!(bed.get("/metrics").await.status, 200);
+    let refused = bed.get("/v1/models").await;
+    assert_eq!(refused.error(503)["code"], "too_many_connections");
+    assert!(refused.headers.contains_key("retry-after"));
+    assert!(watches[0].read(4).await.len() >= 4, "who is served goes on being served");
+    drop(watches);
+    within(async {
+        while bed.get("/v1/models").await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// A request that runs in the background.
 fn spawn(bed: &Arc<Bed>, seconds: usize) -> tokio::task::JoinHandle<super::bed::Reply> {
     let bed = bed.clone();
