@@ -18,7 +18,6 @@ pub const RESERVED: &[&str] = &[
     "LANEKEEPER_KEY",
     "LANEKEEPER_KEY_FILE",
     "LANEKEEPER_KEYS",
-    "LANEKEEPER_NODE",
     "LANEKEEPER_PYTHON",
 ];
 

@@ -109,6 +109,15 @@ def test_codings(engine, clip, name, options):
     assert word_errors(text, engine.text(convert(audio, name, *options), name)) <= 2
 
 
+@pytest.mark.parametrize("number, times", [(0, 4), (5, 6)])
+def test_what_is_said_again_is_heard_again(engine, clips, number, times):
+    """Text that repeats itself is no loop of the model where a speaker repeats it."""
+    audio, text = clips[number]
+    answer = engine.transcribe(wav((pcm(audio) + bytes(19_200)) * times), response_format="verbose_json").json()
+    assert word_errors(" ".join([text] * times), answer["text"]) <= 3 * times, answer["text"]
+    assert all(segment["temperature"] == 0 for segment in answer["segments"])
+
+
 def test_channels_in_antiphase(engine, clip):
     """One channel is the other turned upside down: mixed, they would be silence."""
     audio, text = clip

@@ -16,6 +16,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
         bad(format!("the body is not UTF-8: byte {} is not part of a character", e.valid_up_to()))
             .hint("encode the JSON body as UTF-8")
     })?;
+    // Some clients begin with a mark of the byte order, which RFC 8259 lets a parser ignore.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Err(bad("the body is empty, a JSON object is needed".to_string()));
     }
@@ -23,7 +25,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
         Ok(Unambiguous(Value::Object(map))) => Ok(map),
         Ok(Unambiguous(other)) => Err(bad(format!("the body is {}, a JSON object is needed", kind(&other)))),
         Err(e) if e.is_data() => {
-            Err(bad(format!("the body is ambiguous: {e}")).code("duplicate_field").hint("send each field once"))
+            let said = e.to_string();
+            let fault =
+                bad(format!("the body is ambiguous: {said}")).code("duplicate_field").hint("send each field once");
+            Err(match said.split('`').nth(1) {
+                Some(name) => fault.param(name),
+                None => fault,
+            })
         }
         // The parser's messages for syntax name places and token kinds, never content.
         Err(e) => Err(bad(format!("the body is not valid JSON: {e}"))),
@@ -70,6 +78,15 @@ impl<'a> Fields<'a> {
     /// The value of a field unless it is absent or null.
     pub(super) fn get(&self, field: &str) -> Option<&'a Value> {
         self.map.get(field).filter(|v| !v.is_null())
+    }
+
+    /// Refuses what would change the answer and is not done: fields by name, each with a test of the values that change
+    /// nothing.
+    pub(super) fn unsupported(&self, fields: &[(&str, fn(&Value) -> bool)]) -> Result<(), Fault> {
+        match fields.iter().find(|(name, neutral)| self.get(name).is_some_and(|value| !neutral(value))) {
+            Some((name, _)) => Err(self.refuse(name, "is not supported by this engine").code("unsupported_field")),
+            None => Ok(()),
+        }
     }
 
     /// A refusal of a field.
@@ -230,6 +247,8 @@ mod tests {
             assert_eq!(fault.kind.status(), 400);
             assert!(fault.message.contains(says), "{says}: {}", fault.message);
         }
+        assert_eq!(parse(br#"{"a":1,"b":2,"b":3}"#).unwrap_err().param.as_deref(), Some("b"));
+        assert_eq!(parse("\u{feff}{\"a\":1}".as_bytes()).unwrap()["a"], 1, "a mark of the byte order");
         assert_eq!(parse(br#"{"a":"x\u0000y"}"#).unwrap()["a"], "x\0y", "an escaped NUL is text");
     }
 

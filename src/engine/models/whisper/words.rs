@@ -83,6 +83,7 @@ impl<B: Backend> WhisperTranscriber<B> {
                 word.end += offset;
                 s.words.push(word);
             }
+            lengthen(&mut s.words);
             // Words know better than the model's own times where a segment begins and ends.
             if let (Some(first), Some(last)) = (s.words.first(), s.words.last())
                 && first.start < last.end
@@ -200,6 +201,27 @@ fn split_words(t: &Tokens, text: &[u32], unspaced: bool) -> Vec<(String, Range<u
     words
 }
 
+/// A word lasts one encoder position at least: one that was given no time takes it from the word after it, else from the
+/// one before.
+fn lengthen(words: &mut [Word]) {
+    let short = |w: &Word| w.end - w.start < FRAME_S / 2.0;
+    let spare = |w: &Word| w.end - w.start > 1.5 * FRAME_S;
+    for i in 0..words.len() {
+        if !short(&words[i]) {
+            continue;
+        }
+        if let Some(next) = words.get(i + 1).filter(|next| spare(next) || next.start - words[i].end > FRAME_S / 2.0) {
+            let end = words[i].start + FRAME_S;
+            (words[i + 1].start, words[i].end) = (next.start.max(end), end);
+        } else if i > 0 && spare(&words[i - 1]) {
+            words[i].start = words[i].end - FRAME_S;
+            words[i - 1].end = words[i - 1].end.min(words[i].start);
+        } else if i + 1 == words.len() {
+            words[i].start = (words[i].end - FRAME_S).max(0.0);
+        }
+    }
+}
+
 /// Joins punctuation to the word that it belongs to.
 fn merge_punctuation(words: &mut Vec<(Word, Range<usize>)>) {
     let is = |w: &Word, set: &str| {
@@ -254,6 +276,23 @@ mod tests {
         row[10] = 9.0;
         assert!((0..20).all(|f| median_at(&row, f) == 0.0));
         assert_eq!(median_at(&[2.0], 0), 2.0);
+    }
+
+    #[test]
+    fn no_word_takes_no_time_while_its_neighbours_have_some() {
+        let lengthened = |times: &[(f64, f64)]| {
+            let word = |&(start, end): &(f64, f64)| Word { text: "a".to_string(), start, end, probability: 1.0 };
+            let mut words: Vec<Word> = times.iter().map(word).collect();
+            lengthen(&mut words);
+            let round = |s: f64| (s * 100.0).round() / 100.0;
+            words.iter().map(|w| (round(w.start), round(w.end))).collect::<Vec<_>>()
+        };
+        assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 1.0), (1.0, 2.0)]), [(0.0, 1.0), (1.0, 1.02), (1.02, 2.0)]);
+        assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 1.0), (1.0, 1.02)]), [(0.0, 0.98), (0.98, 1.0), (1.0, 1.02)]);
+        assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 1.0), (2.0, 3.0)]), [(0.0, 1.0), (1.0, 1.02), (2.0, 3.0)]);
+        assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 1.0)]), [(0.0, 0.98), (0.98, 1.0)]);
+        assert_eq!(lengthened(&[(1.0, 1.0)]), [(0.98, 1.0)]);
+        assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 2.0)]), [(0.0, 1.0), (1.0, 2.0)]);
     }
 
     #[test]

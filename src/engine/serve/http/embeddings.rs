@@ -1,5 +1,6 @@
 //! `/v1/embeddings`.
 
+use super::neutral;
 use super::options::Extensions;
 use super::texts::{self, Input, Reader, Tokenised};
 use crate::control::{ErrorKind, Fault, Op};
@@ -21,6 +22,16 @@ enum Encoding {
     Base64,
 }
 
+/// Other servers' fields that would change the vectors.
+const UNSUPPORTED: [(&str, fn(&Value) -> bool); 6] = [
+    ("normalize", neutral::yes),
+    ("output_dimension", neutral::never),
+    ("output_dtype", neutral::usual),
+    ("embedding_types", neutral::never),
+    ("truncation_direction", neutral::usual),
+    ("prompt_name", neutral::never),
+];
+
 /// The request, checked as far as can be without the model.
 struct Ask {
     model: String,
@@ -33,6 +44,7 @@ struct Ask {
 
 impl Ask {
     fn read(fields: &Fields<'_>) -> Result<Ask, Fault> {
+        fields.unsupported(&UNSUPPORTED)?;
         let extensions = Extensions::read(fields)?;
         let encodings = [("float", Encoding::Float), ("base64", Encoding::Base64)];
         Ok(Ask {

@@ -22,6 +22,15 @@ pub(super) fn one(value: &Value) -> bool {
     value.as_f64() == Some(1.0)
 }
 
+pub(super) fn yes(value: &Value) -> bool {
+    *value == Value::Bool(true)
+}
+
+/// Texts are cut at their end, and vectors are numbers.
+pub(super) fn usual(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| ["right", "float"].contains(&text.to_ascii_lowercase().as_str()))
+}
+
 /// No value is harmless: the field must be absent.
 pub(super) fn never(_: &Value) -> bool {
     false

@@ -1,6 +1,7 @@
 //! `/v1/rerank`, in the shape that Jina and Cohere share.
 
 use super::embeddings::Usage;
+use super::neutral;
 use super::options::Extensions;
 use super::texts::{self, Input, Reader, Tokenised};
 use crate::control::{ErrorKind, Fault, Op};
@@ -15,6 +16,16 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::Value;
 
+/// Other servers' fields that would change the ranking or what is told of it.
+const UNSUPPORTED: [(&str, fn(&Value) -> bool); 6] = [
+    ("top_k", neutral::never),
+    ("rank_fields", neutral::empty),
+    ("max_tokens_per_doc", neutral::never),
+    ("max_chunks_per_doc", neutral::one),
+    ("raw_scores", neutral::no),
+    ("truncation_direction", neutral::usual),
+];
+
 struct Ask {
     model: String,
     query: String,
@@ -27,6 +38,7 @@ struct Ask {
 
 impl Ask {
     fn read(fields: &Fields<'_>) -> Result<Ask, Fault> {
+        fields.unsupported(&UNSUPPORTED)?;
         let extensions = Extensions::read(fields)?;
         Ok(Ask {
             model: fields.str("model")?.to_string(),

@@ -39,6 +39,9 @@ async fn bad_inputs_are_refused_by_name_and_the_next_is_served() {
         (embed(json!(long)), "input"),
         (json!({"model": "minilm-l6", "input": "a", "encoding_format": "hex"}), "encoding_format"),
         (json!({"model": "minilm-l6", "input": "a", "dimensions": 5}), "dimensions"),
+        (json!({"model": "minilm-l6", "input": "a", "normalize": false}), "normalize"),
+        (json!({"model": "minilm-l6", "input": "a", "output_dimension": 64}), "output_dimension"),
+        (json!({"model": "minilm-l6", "input": "a", "truncation_direction": "Left"}), "truncation_direction"),
         (json!({"model": "whisper-tiny-en", "input": "a"}), "model"),
         (json!({"input": "a"}), "model"),
     ] {
@@ -50,6 +53,11 @@ async fn bad_inputs_are_refused_by_name_and_the_next_is_served() {
     assert_eq!(too_long["code"], "context_length_exceeded");
     let message = too_long["message"].as_str().unwrap();
     assert!(message.contains("16002") && message.contains("16 "), "{message}");
+    let usual =
+        json!({"normalize": true, "truncation_direction": "Right", "output_dtype": "float", "input_type": "query"});
+    let mut body = embed(json!("a"));
+    body.as_object_mut().unwrap().extend(usual.as_object().unwrap().clone());
+    bed.post("/v1/embeddings", body).await.json();
     let cut = json!({"model": "minilm-l6", "input": ["a", long], "truncate": true});
     let cut = bed.post("/v1/embeddings", cut).await.json();
     assert_eq!((cut["data"][0].get("truncated"), &cut["data"][1]["truncated"]), (None, &json!(true)));
@@ -85,6 +93,8 @@ async fn documents_are_ranked() {
     assert_eq!(order(&ask(json!({"top_n": 99})).await.json()), [4, 1, 3, 0, 2]);
     for (extra, param) in [
         (json!({"top_n": 0}), "top_n"),
+        (json!({"top_k": 2}), "top_k"),
+        (json!({"rank_fields": ["title"]}), "rank_fields"),
         (json!({"documents": []}), "documents"),
         (json!({"query": ""}), "query"),
         (json!({"documents": ["a", ""]}), "documents[1]"),

@@ -21,10 +21,18 @@ const MAX_FIELDS: usize = 64;
 /// A file field without a file name that is shorter than this and reads as text is a path, not audio.
 const PATH_BYTES: usize = 4096;
 
+/// Ways to say whether to stream; Python's form libraries send its own words.
+const STREAM: [(&str, bool); 6] =
+    [("true", true), ("false", false), ("1", true), ("0", false), ("True", true), ("False", false)];
+/// Other fields that would change the answer, and the value that does not.
+const UNSUPPORTED: [(&str, &str); 3] = [("task", "transcribe"), ("include", ""), ("include[]", "")];
+
 /// The form as sent: the file, and the text fields in order.
 #[derive(Debug, Default)]
 pub(super) struct Form {
     file: Option<Bytes>,
+    /// A file that came in another field.
+    stray: Option<String>,
     texts: Vec<(String, String)>,
 }
 
@@ -66,6 +74,14 @@ impl Form {
         let name = field.name().unwrap_or("").to_string();
         let is_file = name == "file";
         let named = field.file_name().is_some();
+        if named && !is_file {
+            // Read over, for the rest of the form: that `file` is missing is told when all of it is there.
+            while let Some(chunk) = pace.next(field.chunk()).await?.map_err(|e| broken(e, limit, declared))? {
+                pace.took(chunk.len());
+            }
+            self.stray = Some(name);
+            return Ok(());
+        }
         let most = if is_file { limit } else { TEXT_BYTES };
         let mut bytes = BytesMut::new();
         while let Some(chunk) = pace.next(field.chunk()).await?.map_err(|e| broken(e, limit, declared))? {
@@ -101,8 +117,18 @@ impl Form {
     /// Checks the collected form.
     pub(super) fn read(self) -> Result<Ask, Fault> {
         let file = self.file.clone().ok_or_else(|| {
-            Fault::invalid("file", "`file` is missing: the form has no field of that name").code("missing_field")
+            let other = match &self.stray {
+                Some(name) => format!("the form has a file in `{}`", clip(name, 40)),
+                None => "the form has no field of that name".to_string(),
+            };
+            Fault::invalid("file", format!("`file` is missing: {other}")).code("missing_field")
         })?;
+        for (name, usual) in UNSUPPORTED {
+            if self.one(name)?.is_some_and(|text| text != usual) {
+                let fault = Fault::invalid(name, format!("`{name}` is not supported by this engine"));
+                return Err(fault.code("unsupported_field"));
+            }
+        }
         let model =
             self.one("model")?.ok_or_else(|| Fault::invalid("model", "`model` is missing").code("missing_field"))?;
         let format = match self.one("response_format")? {
@@ -118,7 +144,7 @@ impl Form {
         };
         let stream = match self.one("stream")? {
             None => false,
-            Some(text) => choose("stream", text, &[("true", true), ("false", false), ("1", true), ("0", false)])?,
+            Some(text) => choose("stream", text, &STREAM)?,
         };
         if stream && !matches!(format, Format::Json | Format::Text) {
             return Err(Fault::invalid("response_format", "a streamed transcription is `json` or `text`")
@@ -135,7 +161,7 @@ impl Form {
         Ok(Ask {
             file,
             model: model.to_string(),
-            language: self.one("language")?.map(languages::code),
+            language: self.one("language")?.filter(|name| !name.eq_ignore_ascii_case("auto")).map(languages::code),
             prompt: self.one("prompt")?.map(str::to_string),
             temperature,
             format,
@@ -299,6 +325,8 @@ mod tests {
 
     const FILE: (&str, &str) = ("name=\"file\"; filename=\"a.wav\"", "RIFF\u{1}");
     const MODEL: (&str, &str) = ("name=\"model\"", "m");
+    /// A file in another field.
+    const STRAY: (&str, &str) = ("name=\"audio_file\"; filename=\"a.wav\"", "RIFF\u{1}");
 
     async fn ask(parts: &[(&str, &str)]) -> Result<Ask, Fault> {
         Form::collect(request(parts, "--b--\r\n"), 1000).await?.read()
@@ -326,9 +354,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn other_programs_ways_of_saying_the_usual_are_understood() {
+        let usual = [("name=\"language\"", "auto"), ("name=\"stream\"", "False"), ("name=\"task\"", "transcribe")];
+        let ask = ask(&[&[FILE, MODEL, STRAY], &usual[..]].concat()).await.unwrap();
+        assert_eq!((ask.language, ask.stream), (None, false));
+        let stray = super::tests::ask(&[STRAY, MODEL]).await.unwrap_err();
+        assert_eq!(stray.message, "`file` is missing: the form has a file in `audio_file`");
+    }
+
+    #[tokio::test]
     async fn bad_fields_are_named() {
-        let cases: [(&[(&str, &str)], &str); 11] = [
+        let cases: [(&[(&str, &str)], &str); 14] = [
             (&[MODEL], "file"),
+            (&[STRAY, MODEL], "file"),
+            (&[FILE, MODEL, ("name=\"task\"", "translate")], "task"),
+            (&[FILE, MODEL, ("name=\"include[]\"", "logprobs")], "include[]"),
             (&[FILE], "model"),
             (&[FILE, FILE, MODEL], "file"),
             (&[FILE, MODEL, MODEL], "model"),

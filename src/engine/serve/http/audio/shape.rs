@@ -2,7 +2,7 @@
 
 use super::languages;
 use super::subtitles;
-use crate::engine::models::Segment;
+use crate::engine::models::{Segment, Word};
 use serde::Serialize;
 
 /// `response_format`.
@@ -88,9 +88,7 @@ impl Transcript {
             duration: self.seconds,
             text: self.text(),
             segments: granularities.segment.then(|| self.segments.iter().map(VerboseSegment::of).collect()),
-            words: granularities
-                .word
-                .then(|| words().map(|w| VerboseWord { word: w.text.trim(), start: w.start, end: w.end }).collect()),
+            words: granularities.word.then(|| words().map(VerboseWord::of).collect()),
             usage: Usage::of(self.seconds),
             truncated: self.truncated,
         }
@@ -156,8 +154,8 @@ impl<'a> VerboseSegment<'a> {
         VerboseSegment {
             id: segment.id,
             seek: segment.seek,
-            start: segment.start,
-            end: segment.end,
+            start: milliseconds(segment.start),
+            end: milliseconds(segment.end),
             text: &segment.text,
             tokens: &segment.tokens,
             temperature: segment.temperature,
@@ -175,10 +173,20 @@ struct VerboseWord<'a> {
     end: f64,
 }
 
+impl<'a> VerboseWord<'a> {
+    fn of(word: &'a Word) -> Self {
+        VerboseWord { word: word.text.trim(), start: milliseconds(word.start), end: milliseconds(word.end) }
+    }
+}
+
+/// Times are sums of fiftieths of a second: without the dust of their binary fractions.
+fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1_000.0).round() / 1_000.0
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::engine::models::Word;
     use serde_json::{Value, json};
 
     pub(crate) fn segment(id: usize, start: f64, end: f64, text: &str) -> Segment {
