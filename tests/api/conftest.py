@@ -42,7 +42,7 @@ def wait_for(condition, what: str, seconds: float = PATIENCE_S):
 class Engine:
     """A `lanekeeper serve` process of its own, and ways to speak to it."""
 
-    def __init__(self, folder: Path, profile: str = "demo", settings=(), environment=None, wait_ready: bool = True, fresh: bool = False):
+    def __init__(self, folder: Path, profile: str = "demo", settings=(), environment=None, wait_ready: bool = True, fresh: bool = False, stderr=None):
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -53,7 +53,7 @@ class Engine:
         for setting in settings:
             command += ["--set", setting]
         self.process = subprocess.Popen(
-            command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.log_path, "w")
+            command, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr or open(self.log_path, "w")
         )
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S)
         if wait_ready:
@@ -67,7 +67,7 @@ class Engine:
             return False
 
     def log(self) -> str:
-        return self.log_path.read_text()
+        return self.log_path.read_text() if self.log_path.exists() else "(its stderr is the test's)"
 
     def cli(self, *arguments: str, stdin: bytes | None = None, timeout: float = PATIENCE_S) -> subprocess.CompletedProcess:
         return subprocess.run(
