@@ -54,6 +54,9 @@ pub(super) fn kind(value: &Value) -> &'static str {
 /// Below this, whole numbers written as fractions are exact.
 const MAX_EXACT: f64 = (1u64 << f64::MANTISSA_DIGITS) as f64;
 
+/// A field that is not supported, and whether a value of it changes nothing.
+pub(super) type Unsupported = (&'static str, fn(&Value) -> bool);
+
 /// An object and its path from the body's root.
 #[derive(Clone)]
 pub(super) struct Fields<'a> {
@@ -82,7 +85,7 @@ impl<'a> Fields<'a> {
 
     /// Refuses what would change the answer and is not done: fields by name, each with a test of the values that change
     /// nothing.
-    pub(super) fn unsupported(&self, fields: &[(&str, fn(&Value) -> bool)]) -> Result<(), Fault> {
+    pub(super) fn unsupported(&self, fields: &[Unsupported]) -> Result<(), Fault> {
         match fields.iter().find(|(name, neutral)| self.get(name).is_some_and(|value| !neutral(value))) {
             Some((name, _)) => Err(self.refuse(name, "is not supported by this engine").code("unsupported_field")),
             None => Ok(()),

@@ -8,7 +8,7 @@ use crate::engine::runtime::{EmbedJob, Embedded};
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::Failure;
-use crate::engine::serve::fields::{Fields, kind};
+use crate::engine::serve::fields::{Fields, Unsupported, kind};
 use crate::engine::serve::timing;
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -23,7 +23,7 @@ enum Encoding {
 }
 
 /// Other servers' fields that would change the vectors.
-const UNSUPPORTED: [(&str, fn(&Value) -> bool); 6] = [
+const UNSUPPORTED: [Unsupported; 6] = [
     ("normalize", neutral::yes),
     ("output_dimension", neutral::never),
     ("output_dtype", neutral::usual),

@@ -9,7 +9,7 @@ use crate::engine::runtime::RerankJob;
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::Failure;
-use crate::engine::serve::fields::{Fields, kind};
+use crate::engine::serve::fields::{Fields, Unsupported, kind};
 use crate::engine::serve::timing;
 use axum::extract::{Extension, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Other servers' fields that would change the ranking or what is told of it.
-const UNSUPPORTED: [(&str, fn(&Value) -> bool); 6] = [
+const UNSUPPORTED: [Unsupported; 6] = [
     ("top_k", neutral::never),
     ("rank_fields", neutral::empty),
     ("max_tokens_per_doc", neutral::never),
