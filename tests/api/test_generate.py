@@ -147,6 +147,9 @@ def test_stops(engine):
         ("logit_bias", {"5": 1000}),
         ("logit_bias", {"10000000": 1}),
         ("echo", True),
+        ("n_predict", 5),
+        ("options", {"num_ctx": 64}),
+        ("include_stop_str_in_output", True),
         ("stream", "yes"),
         ("model", "no-such-model"),
         ("prompt", None),
@@ -233,7 +236,9 @@ def test_broken_bodies(engine, body):
 
 def test_prompt_longer_than_the_context(engine):
     error = assert_error(engine.complete("word " * 9_000), 400, says=r"\d{4}.*\d{4}")
-    assert error["code"] == "context_length_exceeded"
+    assert error["code"] == "context_length_exceeded" and error["param"] == "prompt"
+    error = assert_error(engine.complete("a", max_tokens=5_000), 400, says=r"5000.*2048")
+    assert error["code"] == "context_length_exceeded" and error["param"] == "max_tokens"
 
 
 def test_bad_messages(engine):
@@ -247,6 +252,43 @@ def test_content_parts(engine):
     parts = [{"type": "text", "text": "Say hello."}]
     assert chat(engine, parts).json()["choices"][0] == chat(engine, "Say hello.").json()["choices"][0]
     assert_error(chat(engine, [{"type": "image_url", "image_url": {"url": "x"}}]), 400)
+
+
+def test_parts_of_characters(engine):
+    """Tokens of a byte-level model are parts of characters: their bytes are true, their text is told apart, none is shown."""
+    content, rare = "Repeat: 😀 😃 😄 😁", "日本の首都は東京です。"
+    kept = 0
+    for n in range(1, 13):
+        answer = chat(engine, content, max_tokens=n, logprobs=True, top_logprobs=2).json()
+        choice = answer["choices"][0]
+        text, tokens = choice["message"]["content"], choice["logprobs"]["content"]
+        assert answer["usage"]["completion_tokens"] == n and len(tokens) == n
+        joined = b"".join(bytes(token["bytes"]) for token in tokens)
+        # What is left out is the beginning of a character, and nothing else.
+        assert joined.startswith(text.encode()) and joined.decode(errors="ignore") == text and "\ufffd" not in text
+        kept += len(joined) > len(text.encode())
+        for token in tokens:
+            spelled = "bytes:" + "".join(f"\\x{b:02x}" for b in token["bytes"])
+            assert token["token"] in (bytes(token["bytes"]).decode(errors="replace"), spelled)
+            assert "\ufffd" not in token["token"] and token["top_logprobs"][0]["bytes"] == token["bytes"]
+    assert kept, "the case needs an answer that is cut in a character"
+
+    body = {"max_tokens": 12, "logprobs": 2, "temperature": 1.2, "seed": 5}
+    whole = engine.complete(rare, **body).json()["choices"][0]
+    logprobs = whole["logprobs"]
+    assert any(token.startswith("bytes:\\x") for token in logprobs["tokens"])
+    offsets = logprobs["text_offset"]
+    assert offsets == sorted(offsets) and 0 == offsets[0] and offsets[-1] <= len(whole["text"])
+    for token, value, best in zip(logprobs["tokens"], logprobs["token_logprobs"], logprobs["top_logprobs"]):
+        assert best[token] == value and 2 <= len(best) <= 3
+    chunks = [c["choices"][0] for c in stream(engine, "/v1/completions", prompt=rare, **body)]
+    assert "".join(c["text"] for c in chunks) == whole["text"]
+    for column, values in logprobs.items():
+        assert [v for c in chunks if c["logprobs"] for v in c["logprobs"][column]] == values
+    for n in range(1, 8):
+        cut = engine.complete(rare, max_tokens=n).json()
+        assert "\ufffd" not in text_of(engine.complete(rare, max_tokens=n)) and cut["usage"]["completion_tokens"] == n
+        assert streamed_text(stream(engine, "/v1/completions", prompt=rare, max_tokens=n)) == cut["choices"][0]["text"]
 
 
 def test_utf8_is_never_cut(engine):

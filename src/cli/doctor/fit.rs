@@ -81,9 +81,13 @@ fn measure(
 }
 
 fn words(id: &str, footprint: Footprint) -> String {
+    let cut = match footprint.context_limit {
+        Some(own) => format!(" (context {own}, the model's own: generation.context_tokens asks for more)"),
+        None => String::new(),
+    };
     match footprint.kv_bytes {
         0 => format!("{id} {}", bytes(footprint.weights_bytes)),
-        kv => format!("{id} {} and {} of KV", bytes(footprint.weights_bytes), bytes(kv)),
+        kv => format!("{id} {} and {} of KV{cut}", bytes(footprint.weights_bytes), bytes(kv)),
     }
 }
 
@@ -121,6 +125,12 @@ mod tests {
         assert_eq!(smaller(Some(GB), None, Some(9)), Some(Room { bytes: GB, group: false }));
         assert_eq!(smaller(None, Some(GB), None), Some(Room { bytes: GB, group: true }));
         assert_eq!(smaller(None, None, None), None);
+    }
+
+    #[test]
+    fn a_context_beyond_the_models_own_is_told() {
+        let of = |context_limit| words("m", Footprint { weights_bytes: 1, kv_bytes: 2, context_limit });
+        assert!(!of(None).contains("context_tokens") && of(Some(8_192)).contains("context 8192"));
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Footprint {
     pub weights_bytes: u64,
     /// Keys and values of all slots, reserved when the model is loaded; 0 for models that do not generate.
     pub kv_bytes: u64,
+    /// Tokens that the model was trained for, where its profile asks for longer sequences.
+    pub context_limit: Option<usize>,
 }
 
 impl Footprint {
@@ -31,16 +33,17 @@ pub fn footprint(profile: &ModelProfile, files: &BTreeMap<FileRole, PathBuf>) ->
     let meta = std::fs::metadata(path);
     let weights_bytes =
         meta.map_err(|e| ModelError::BadFile(format!("{}: cannot be read: {e}", path.display())))?.len();
-    let kv_bytes = match (profile.family, &profile.generation) {
+    let (kv_bytes, context_limit) = match (profile.family, &profile.generation) {
         (Family::Llama, Some(settings)) => {
             let metadata = gguf::open(path)?.metadata;
             let lm = config::read(&metadata, Vocabulary::from_metadata(&metadata)?.len())?.lm;
             let capacity = settings.context_tokens.min(lm.context);
-            KvCache::bytes_of(lm.layers, settings.slots, capacity, lm.kv_heads, lm.head_dim)
+            let kv_bytes = KvCache::bytes_of(lm.layers, settings.slots, capacity, lm.kv_heads, lm.head_dim);
+            (kv_bytes, Some(lm.context).filter(|own| *own < settings.context_tokens))
         }
-        _ => 0,
+        _ => (0, None),
     };
-    Ok(Footprint { weights_bytes, kv_bytes })
+    Ok(Footprint { weights_bytes, kv_bytes, context_limit })
 }
 
 #[cfg(test)]

@@ -54,7 +54,8 @@ impl Sampling {
         Sampling { temperature: 0.0, ..Sampling::default() }
     }
 
-    fn penalises(&self) -> bool {
+    /// Whether what was said counts against saying it again.
+    pub fn penalises(&self) -> bool {
         self.presence_penalty != 0.0 || self.frequency_penalty != 0.0 || self.repetition_penalty != 1.0
     }
 }

@@ -1,7 +1,8 @@
 //! Text out of tokens, as it may be shown.
 //!
 //! Three promises: never half a character, never a part of a stop string, and nothing is lost: what was held back
-//! because it might have begun a stop string comes out when it did not.
+//! because it might have begun a stop string comes out when it did not. Only the bytes of a character that the end cuts
+//! are no text: a sign for them would be one that the model never wrote.
 
 /// What a push or the end released.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -12,6 +13,19 @@ pub struct Released {
     pub stopped: bool,
 }
 
+/// A place in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    pub bytes: usize,
+    pub chars: usize,
+}
+
+impl Place {
+    fn behind(self, text: &str) -> Place {
+        Place { bytes: self.bytes + text.len(), chars: self.chars + text.chars().count() }
+    }
+}
+
 /// Turns the bytes of a token stream into text.
 #[derive(Debug, Clone, Default)]
 pub struct StreamText {
@@ -20,8 +34,10 @@ pub struct StreamText {
     partial: Vec<u8>,
     /// Text that may be the beginning of a stop string.
     held: String,
-    /// Bytes of text decoded so far, and of these released.
-    decoded: usize,
+    /// How far the text is decoded, and where the newest token begins in it.
+    decoded: Place,
+    newest: Place,
+    /// Bytes of text released so far.
     released: usize,
     stopped: bool,
 }
@@ -32,9 +48,10 @@ impl StreamText {
         StreamText { stops: stops.iter().filter(|s| !s.is_empty()).cloned().collect(), ..StreamText::default() }
     }
 
-    /// Bytes of text decoded so far, shown or held: where the next token's text begins.
-    pub fn decoded(&self) -> usize {
-        self.decoded
+    /// Where the character begins that has the newest token's first byte; where the text ends if that is not whole yet,
+    /// or if the token has no text.
+    pub fn newest(&self) -> Place {
+        self.newest
     }
 
     /// Bytes of text released so far.
@@ -71,22 +88,19 @@ impl StreamText {
         self.release(all)
     }
 
-    /// The end of the stream: everything held comes out. A character that never became whole shows as U+FFFD.
+    /// The end of the stream: everything held comes out. The bytes of a character that the end cuts are left out.
     pub fn finish(&mut self) -> Released {
         if self.stopped {
             return Released { text: String::new(), stopped: true };
         }
-        if !self.partial.is_empty() {
-            self.partial.clear();
-            self.add("\u{fffd}");
-        }
+        self.partial.clear();
         let all = self.held.len();
         self.release(all)
     }
 
     fn add(&mut self, text: &str) {
         self.held.push_str(text);
-        self.decoded += text.len();
+        self.decoded = self.decoded.behind(text);
     }
 
     fn release(&mut self, len: usize) -> Released {
@@ -97,6 +111,8 @@ impl StreamText {
 
     /// Moves whole characters from the bytes into the held text; bytes that can begin no character become U+FFFD.
     fn decode(&mut self, bytes: &[u8]) {
+        self.newest = self.decoded;
+        let earlier = self.partial.len();
         self.partial.extend_from_slice(bytes);
         let pending = std::mem::take(&mut self.partial);
         let mut rest = pending.as_slice();
@@ -113,6 +129,10 @@ impl StreamText {
                         Some(n) => {
                             self.add("\u{fffd}");
                             rest = &bad[n..];
+                            if pending.len() - rest.len() == earlier {
+                                // What was there cannot go on with this token: its own text comes after.
+                                self.newest = self.decoded;
+                            }
                         }
                         None => {
                             self.partial = bad.to_vec();
@@ -155,8 +175,41 @@ mod tests {
             run(&[], &[b"caf", &e[..1], &e[1..]]),
             (vec!["caf".into(), "".into(), "é".into(), "".into()], false)
         );
-        assert_eq!(run(&[], &[&e[..1]]).0, ["", "\u{fffd}"]);
         assert_eq!(run(&[], &[b"\xff\xfea"]).0, ["\u{fffd}\u{fffd}a", ""]);
+    }
+
+    #[test]
+    fn a_character_that_the_end_cuts_is_left_out_and_a_broken_one_is_shown() {
+        let smile = "😀".as_bytes();
+        for cut in 1..4 {
+            assert_eq!(run(&[], &[b"a", &smile[..cut]]).0, ["a", "", ""]);
+            assert_eq!(run(&["ab"], &[b"a", &smile[..cut]]).0, ["", "", "a"], "held text comes out without it");
+            assert_eq!(run(&[], &[&smile[..cut], b"a"]).0, ["", "\u{fffd}a", ""]);
+        }
+    }
+
+    #[test]
+    fn tokens_begin_where_their_character_does() {
+        let places = |pieces: &[&[u8]]| -> Vec<(usize, usize)> {
+            let mut s = StreamText::new(&[]);
+            let place = |p: &&[u8]| {
+                s.push(p);
+                (s.newest().bytes, s.newest().chars)
+            };
+            pieces.iter().map(place).collect()
+        };
+        let smile = "😀".as_bytes();
+        assert_eq!(places(&["é".as_bytes(), b"b", b"", b"c"]), [(0, 0), (2, 1), (3, 2), (3, 2)]);
+        assert_eq!(
+            places(&[b"a", &smile[..2], &smile[2..3], &smile[3..], b"b"]),
+            [(0, 0), (1, 1), (1, 1), (1, 1), (5, 2)]
+        );
+        let [head, tail] = [[b"a", &smile[..3]].concat(), [&smile[3..], b"b"].concat()];
+        assert_eq!(places(&[&head, b"", &tail, b"c"]), [(0, 0), (1, 1), (1, 1), (6, 3)]);
+        // Broken: by the token's first byte, and by a later one.
+        assert_eq!(places(&[&smile[..2], b"a", b"b"]), [(0, 0), (3, 1), (4, 2)]);
+        assert_eq!(places(&[&smile[..2], b"\x98a", b"b"]), [(0, 0), (0, 0), (4, 2)]);
+        assert_eq!(places(&[&smile[..2], b"\xff", b"b"]), [(0, 0), (3, 1), (6, 2)]);
     }
 
     #[test]
@@ -203,7 +256,7 @@ mod tests {
             while !rest.is_empty() && !s.stopped() {
                 let n = cuts.next().unwrap_or(1).min(rest.len());
                 shown += &s.push(&rest[..n]).text;
-                prop_assert!(s.released() <= s.decoded());
+                prop_assert!(s.newest().bytes <= s.decoded.bytes && s.released() <= s.decoded.bytes);
                 rest = &rest[n..];
             }
             shown += &s.finish().text;

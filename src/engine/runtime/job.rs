@@ -85,10 +85,13 @@ pub struct GenerateJob {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenLogprob {
     pub id: u32,
-    /// The token's bytes as text (lossy for partial UTF-8).
-    pub text: String,
+    /// Its own bytes, maybe of a part of a character; of a special token those of its name.
+    pub bytes: Vec<u8>,
     pub logprob: f32,
-    pub top: Vec<(u32, String, f32)>,
+    /// Where its text begins in the answer, in characters: for a part of a character where that begins.
+    pub offset: usize,
+    /// The likeliest tokens with their bytes, falling; the chosen one may not be among them.
+    pub top: Vec<(u32, Vec<u8>, f32)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +104,8 @@ pub enum FinishReason {
 
 #[derive(Debug)]
 pub enum GenerationEvent {
-    /// Text that is safe to show (never part of a stop string, never half a character), and the tokens it came from.
+    /// Text that is safe to show (never part of a stop string, never half a character), and the tokens it came from. The
+    /// last may have tokens of a character that the end cut, and no text of them.
     Delta { text: String, tokens: Vec<u32>, logprobs: Vec<TokenLogprob> },
     /// The end: nothing follows.
     Done {

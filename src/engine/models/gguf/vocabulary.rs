@@ -114,11 +114,12 @@ impl Vocabulary {
         self.kinds.iter().enumerate().filter(move |(_, k)| **k == kind).map(|(i, _)| i as u32)
     }
 
-    /// The token as a person reads it in a log-probability table: its text, or its written form for control tokens.
-    pub fn shown(&self, id: u32) -> String {
+    /// The token as a table of tokens has it, which may be a part of a character: the bytes of its text, or of its written
+    /// form for one that is no text.
+    pub fn shown(&self, id: u32) -> &[u8] {
         match self.kind(id) {
-            TokenKind::Control | TokenKind::Unused | TokenKind::Unknown => self.written(id).to_string(),
-            _ => String::from_utf8_lossy(self.bytes(id)).into_owned(),
+            TokenKind::Control | TokenKind::Unused | TokenKind::Unknown => self.written(id).as_bytes(),
+            _ => self.bytes(id),
         }
     }
 }
@@ -179,9 +180,9 @@ mod tests {
 
     #[test]
     fn byte_level_tokens_spell_their_bytes() {
-        let written = ["<|im_end|>", "Ġhello", "Ċ", "Ã©", "<tool>"].map(String::from).to_vec();
-        let kinds =
-            vec![TokenKind::Control, TokenKind::Normal, TokenKind::Normal, TokenKind::Normal, TokenKind::UserDefined];
+        use TokenKind::{Control, Normal, UserDefined};
+        let written = ["<|im_end|>", "Ġhello", "Ċ", "Ã©", "<tool>", "ðŁ"].map(String::from).to_vec();
+        let kinds = vec![Control, Normal, Normal, Normal, UserDefined, Normal];
         let v = Vocabulary::new(Scheme::ByteLevel, written, kinds);
         assert_eq!(v.bytes(0), b"");
         assert_eq!(v.bytes(1), b" hello");
@@ -189,7 +190,7 @@ mod tests {
         assert_eq!(v.bytes(3), "é".as_bytes());
         assert_eq!(v.bytes(4), b"<tool>");
         assert_eq!(v.bytes(99), b"");
-        assert_eq!(v.shown(0), "<|im_end|>");
+        assert_eq!((v.shown(0), v.shown(4), v.shown(5)), (&b"<|im_end|>"[..], &b"<tool>"[..], &b"\xf0\x9f"[..]));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::Gate;
 use crate::engine::models::chat::ChatTemplate;
 use crate::engine::models::gguf::testing::FileBuilder;
+use crate::engine::models::gguf::vocabulary::Scheme;
 use crate::engine::models::gguf::{Vocabulary, header, tokenizer};
 use crate::engine::models::{
     CausalLm, DraftAfter, LmConfig, LmFront, LmSpan, LoadedModel, LogitsFor, ModelBack, ModelError, ModelFront,
@@ -55,6 +56,8 @@ pub(crate) struct Probe {
     /// Rows that are computed with others in a span come out wrong now and then, as on a device whose sums depend on the
     /// batch.
     pub(crate) rows_depend_on_neighbours: AtomicBool,
+    /// How tokens are written in its vocabulary, if not as printable characters.
+    pub(crate) written: Option<fn(u32) -> &'static str>,
     /// What its draft head says, if it is to have one: the token that it expects behind these.
     pub(crate) head: Option<fn(&[u32]) -> u32>,
     /// Sequences and depth of each run of the head.
@@ -91,7 +94,13 @@ impl FakeLm {
         gate: Arc<Gate>,
         probe: Arc<Probe>,
     ) -> LoadedModel {
-        let front = front(context);
+        let mut front = front(context);
+        if let Some(written) = probe.written {
+            let ids = 0..front.vocabulary.len() as u32;
+            let kinds = ids.clone().map(|id| front.vocabulary.kind(id)).collect();
+            let tokens = ids.map(|id| written(id).to_string()).collect();
+            front.vocabulary = Arc::new(Vocabulary::new(Scheme::ByteLevel, tokens, kinds));
+        }
         let fake = FakeLm { config: front.config.clone(), slots: vec![Vec::new(); slots], next, gate, probe };
         LoadedModel { front: ModelFront::Lm(front), back: ModelBack::Lm(Box::new(fake)) }
     }

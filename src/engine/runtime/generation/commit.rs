@@ -5,6 +5,7 @@ use super::sequence::{HeldToken, Sequence};
 use crate::control::{ErrorKind, Fault};
 use crate::engine::models::gguf::Vocabulary;
 use crate::engine::models::sampler::log_probabilities;
+use crate::engine::models::stream_text::Place;
 use crate::engine::runtime::job::{FinishReason, GenerationEvent, TokenLogprob};
 use crate::engine::scheduler::Micros;
 
@@ -71,16 +72,17 @@ impl Sequence {
             .sampler
             .choose(row, position)
             .map_err(|e| Fault::new(ErrorKind::Internal, format!("request {}: {e} at token {position}", self.id)))?;
-        let logprob = own.zip(self.logprobs).map(|(own, n)| describe(&own, id, n, words.vocabulary));
         self.sampler.commit(id);
         self.tokens.push(id);
 
         if (!self.ignore_eos && words.end_ids.contains(&id)) || self.stop_ids.contains(&id) {
             return Ok((id, self.text.finish().text, Some(FinishReason::Stop)));
         }
-        self.held.push(HeldToken { id, start: self.text.decoded(), logprob });
         let bytes = words.vocabulary.bytes(id);
         let mut released = if early { self.text.pass(bytes) } else { self.text.push(bytes) };
+        let Place { bytes: start, chars } = self.text.newest();
+        let logprob = own.zip(self.logprobs).map(|(own, n)| describe(&own, id, n, chars, words.vocabulary));
+        self.held.push(HeldToken { id, start, logprob });
         if released.stopped {
             // Tokens whose text lies behind the cut are not part of the answer.
             let out = self.text.released();
@@ -121,12 +123,13 @@ impl Sequence {
     }
 }
 
-fn describe(logits: &[f32], id: u32, n: usize, vocabulary: &Vocabulary) -> TokenLogprob {
+fn describe(logits: &[f32], id: u32, n: usize, offset: usize, vocabulary: &Vocabulary) -> TokenLogprob {
     let (logprob, top) = log_probabilities(logits, id, n);
     TokenLogprob {
         id,
-        text: vocabulary.shown(id),
+        bytes: vocabulary.shown(id).to_vec(),
         logprob,
-        top: top.into_iter().map(|(id, l)| (id, vocabulary.shown(id), l)).collect(),
+        offset,
+        top: top.into_iter().map(|(id, l)| (id, vocabulary.shown(id).to_vec(), l)).collect(),
     }
 }

@@ -15,7 +15,7 @@ use crate::engine::scheduler::Micros;
 #[derive(Debug)]
 pub(super) struct HeldToken {
     pub id: u32,
-    /// Where its text begins, in bytes of the answer.
+    /// Where its text begins, in bytes of the answer; for a part of a character where that begins.
     pub start: usize,
     pub logprob: Option<TokenLogprob>,
 }

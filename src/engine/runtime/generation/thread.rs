@@ -48,6 +48,7 @@ pub(super) fn run(
         Ok(halves) => halves,
         Err(why) => return context.loaded(LoadState::Failed { why }),
     };
+    tell_context(&context.handle.name, settings.context_tokens, model.config().context);
     let (mut weights_bytes, mut kv_bytes) = (model.weights_bytes(), model.kv_bytes());
     if let Some((name, load)) = loads.draft {
         let loaded = attempt(load).map_err(|why| format!("its draft model `{name}` could not be loaded: {why}"));
@@ -73,6 +74,16 @@ pub(super) fn run(
         let why = "its generation worker panicked; the engine's log has the panic".to_string();
         tracing::error!(model = %context.handle.name, why, "model failed");
         context.handle.set_state(LoadState::Failed { why });
+    }
+}
+
+/// Says when a model cannot have the context that its profile asks for.
+fn tell_context(model: &str, asked: usize, own: usize) {
+    if asked > own {
+        tracing::warn!(
+            model,
+            "generation.context_tokens is {asked}, but the model was trained for {own}: its sequences get {own} tokens"
+        );
     }
 }
 

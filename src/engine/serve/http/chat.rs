@@ -1,34 +1,31 @@
 //! `/v1/chat/completions`.
 
-use super::generate::{self, Extra, Kind, Settings};
+use super::generate::{self, Kind, Settings};
 use crate::control::Fault;
 use crate::engine::models::chat::ChatMessage;
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::{Failure, clip};
-use crate::engine::serve::fields::{Fields, kind};
+use crate::engine::serve::fields::{Fields, Unsupported, kind, list};
 use crate::engine::serve::http::neutral;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+/// Who may speak.
+const ROLES: [&str; 4] = ["system", "developer", "user", "assistant"];
 
 /// Most alternatives per token.
 const MAX_TOP_LOGPROBS: i64 = 20;
 
-/// Fields of this route that are not supported.
-const UNSUPPORTED: [Extra; 12] = [
-    ("tools", neutral::empty),
-    ("tool_choice", |value| value == "none" || value == "auto"),
-    ("functions", neutral::empty),
-    ("function_call", |value| value == "none" || value == "auto"),
-    ("response_format", |value| *value == json!({"type": "text"})),
-    ("modalities", |value| *value == json!(["text"])),
-    ("audio", neutral::never),
-    ("web_search_options", neutral::never),
+/// Fields of this route alone that are not supported: the other route's first, which would be lost here.
+const UNSUPPORTED: [Unsupported; 6] = [
+    ("prompt", neutral::empty_text),
     ("chat_template", neutral::never),
     ("chat_template_kwargs", neutral::empty),
-    ("add_generation_prompt", |value| *value == Value::Bool(true)),
+    ("add_generation_prompt", neutral::yes),
     ("continue_final_message", neutral::no),
+    ("add_special_tokens", neutral::no),
 ];
 
 struct Ask {
@@ -41,7 +38,7 @@ impl Ask {
     fn read(fields: &Fields<'_>) -> Result<Ask, Fault> {
         let model = fields.str("model")?.to_string();
         let messages = messages(fields)?;
-        let mut settings = Settings::read(fields, &["max_completion_tokens", "max_tokens"], &UNSUPPORTED)?;
+        let mut settings = Settings::read(fields, &UNSUPPORTED)?;
         settings.logprobs = logprobs(fields)?;
         Ok(Ask { model, messages, settings })
     }
@@ -80,13 +77,13 @@ fn message(fields: &Fields<'_>) -> Result<ChatMessage, Fault> {
     let role = match fields.str("role")? {
         // The newer name of the same thing; templates know the older one.
         "developer" => "system",
-        role @ ("system" | "user" | "assistant") => role,
+        role if ROLES.contains(&role) => role,
         role @ ("tool" | "function") => {
             return Err(fields.refuse("role", format_args!("is `{role}`: tools are not supported by this engine")));
         }
         other => {
             let shown = clip(other, 24);
-            return Err(fields.refuse("role", format_args!("is `{shown}`, not one of `system`, `user`, `assistant`")));
+            return Err(fields.refuse("role", format_args!("is `{shown}`, not one of {}", list(ROLES.into_iter()))));
         }
     };
     for calls in ["tool_calls", "function_call", "audio"] {
@@ -146,6 +143,7 @@ pub(crate) async fn chat(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn ask(extra: Value) -> Result<Ask, Fault> {
         let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
@@ -191,6 +189,8 @@ mod tests {
             let fault = ask(json!({"messages": messages})).err().unwrap();
             assert_eq!(fault.param.as_deref(), Some(param), "{fault}");
         }
+        let fault = ask(json!({"messages": [{"role": "robot", "content": "x"}]})).err().unwrap();
+        assert!(fault.message.ends_with("not one of `system`, `developer`, `user`, `assistant`"), "{fault}");
     }
 
     #[test]
@@ -200,6 +200,8 @@ mod tests {
             ("response_format", json!({"type": "json_object"})),
             ("modalities", json!(["text", "audio"])),
             ("chat_template", json!("x")),
+            ("prompt", json!("x")),
+            ("n_predict", json!(3)),
         ] {
             let fault = ask(json!({field: value})).err().unwrap();
             assert_eq!((fault.param.as_deref(), fault.code), (Some(field), Some("unsupported_field")));

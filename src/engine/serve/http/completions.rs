@@ -1,12 +1,12 @@
 //! `/v1/completions`.
 
-use super::generate::{self, Extra, Kind, Lm, Prompt, Settings};
+use super::generate::{self, Kind, Lm, Prompt, Settings};
 use super::texts;
 use crate::control::Fault;
 use crate::engine::serve::access::Client;
 use crate::engine::serve::app::App;
 use crate::engine::serve::failure::Failure;
-use crate::engine::serve::fields::{Fields, kind};
+use crate::engine::serve::fields::{Fields, Unsupported, kind};
 use crate::engine::serve::http::neutral;
 use axum::extract::{Extension, Request, State};
 use axum::response::Response;
@@ -15,9 +15,9 @@ use serde_json::Value;
 /// Most alternatives per token.
 const MAX_LOGPROBS: i64 = 20;
 
-/// Fields of this route that are not supported.
-const UNSUPPORTED: [Extra; 3] =
-    [("echo", neutral::no), ("suffix", neutral::empty_text), ("response_format", neutral::never)];
+/// Fields of this route alone that are not supported: the other route's first, which would be lost here.
+const UNSUPPORTED: [Unsupported; 3] =
+    [("messages", neutral::empty), ("top_logprobs", neutral::zero), ("add_special_tokens", neutral::yes)];
 
 struct Ask {
     model: String,
@@ -36,7 +36,7 @@ impl Ask {
     fn read(fields: &Fields<'_>) -> Result<Ask, Fault> {
         let model = fields.str("model")?.to_string();
         let prompts = prompts(fields)?;
-        let mut settings = Settings::read(fields, &["max_tokens"], &UNSUPPORTED)?;
+        let mut settings = Settings::read(fields, &UNSUPPORTED)?;
         settings.logprobs = fields.opt_int("logprobs", 0..=MAX_LOGPROBS)?.map(|n| n as usize);
         Ok(Ask { model, prompts, settings })
     }
@@ -142,10 +142,18 @@ mod tests {
             (json!({"logprobs": true}), "logprobs"),
             (json!({"logprobs": -1}), "logprobs"),
             (json!({"best_of": 2}), "best_of"),
+            (json!({"max_completion_tokens": 0}), "max_completion_tokens"),
+            (json!({"max_completion_tokens": 3, "max_tokens": 4}), "max_tokens"),
+            (json!({"tools": [{"type": "function"}]}), "tools"),
+            (json!({"response_format": {"type": "json_object"}}), "response_format"),
+            (json!({"messages": [{"role": "user", "content": "x"}]}), "messages"),
+            (json!({"logprobs": 1, "top_logprobs": 2}), "top_logprobs"),
         ] {
             let fault = ask(extra.clone()).err().unwrap();
             assert_eq!(fault.param.as_deref(), Some(param), "{extra}: {fault}");
         }
         assert!(ask(json!({"echo": false, "suffix": "", "best_of": 1, "logprobs": 0, "max_tokens": null})).is_ok());
+        assert!(ask(json!({"response_format": {"type": "text"}, "tools": [], "messages": []})).is_ok());
+        assert_eq!(ask(json!({"max_completion_tokens": 3})).unwrap().settings.max_tokens, Some(3));
     }
 }

@@ -14,16 +14,21 @@ pub(super) fn no(value: &Value) -> bool {
     *value == Value::Bool(false)
 }
 
+pub(super) fn yes(value: &Value) -> bool {
+    *value == Value::Bool(true)
+}
+
+/// Nothing, however it is written.
+pub(super) fn off(value: &Value) -> bool {
+    no(value) || zero(value) || empty(value) || empty_text(value)
+}
+
 pub(super) fn zero(value: &Value) -> bool {
     value.as_f64() == Some(0.0)
 }
 
 pub(super) fn one(value: &Value) -> bool {
     value.as_f64() == Some(1.0)
-}
-
-pub(super) fn yes(value: &Value) -> bool {
-    *value == Value::Bool(true)
 }
 
 /// Texts are cut at their end, and vectors are numbers.

@@ -87,9 +87,15 @@ async fn several_prompts_and_answers_are_one_request() {
 #[tokio::test]
 async fn what_can_never_fit_is_refused_with_both_numbers() {
     let bed = Bed::start().await;
-    for (prompt, extra) in [("a".repeat(300), json!({})), ("a".repeat(200), json!({"max_tokens": 57}))] {
+    for (prompt, extra, param) in [
+        ("a".repeat(300), json!({"max_tokens": 57}), "prompt"),
+        ("a".repeat(256), json!({}), "prompt"),
+        ("a".repeat(200), json!({"max_tokens": 57}), "max_tokens"),
+        ("a".repeat(200), json!({"max_completion_tokens": 57}), "max_completion_tokens"),
+        ("a".repeat(200), json!({"min_tokens": 57}), "min_tokens"),
+    ] {
         let error = bed.complete(json!(prompt), extra).await.error(400);
-        assert_eq!((&error["code"], &error["param"]), (&json!("context_length_exceeded"), &json!("prompt")));
+        assert_eq!((&error["code"], &error["param"]), (&json!("context_length_exceeded"), &json!(param)));
         let message = error["message"].as_str().unwrap();
         assert!(message.contains("256") && message.contains(&prompt.len().to_string()), "{message}");
     }

@@ -2,7 +2,7 @@
 
 use super::{Bench, SETTINGS, VOCAB, collect, expected, job};
 use crate::control::ErrorKind;
-use crate::engine::models::testing::{END, PANIC};
+use crate::engine::models::testing::{END, PANIC, Probe, alphabet, letter};
 use crate::engine::runtime::generation::draft::NoDrafts;
 use crate::engine::runtime::job::{Caller, FinishReason, GenerateJob, GenerationEvent, Sampling};
 use crate::engine::scheduler::Micros;
@@ -92,7 +92,36 @@ async fn log_probabilities_come_with_their_tokens() {
     let mut asked = job(&[2], 6);
     asked.logprobs = Some(2);
     let answer = bench.run(asked).await;
-    assert_eq!((answer.tokens.len(), answer.logprobs), (6, 6));
+    assert_eq!(answer.logprobs.iter().map(|l| l.id).collect::<Vec<_>>(), answer.tokens);
+    assert_eq!(answer.logprobs.iter().map(|l| l.offset).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+}
+
+/// Three tokens make a face, so that an answer of any length may end inside one.
+#[tokio::test]
+async fn parts_of_characters_are_told_as_they_are_and_never_shown() {
+    let written = |id: u32| ["ðŁ", "ĺ", "Ģ"][(id + 3 * 99 - letter('a')) as usize % 3];
+    let probe = Probe { written: Some(written), ..Probe::default() };
+    let bench = Bench::probed(alphabet, SETTINGS, Box::new(NoDrafts), 60.0, probe).await;
+    for n in 1..8 {
+        let mut asked = job(&[2], n);
+        asked.logprobs = Some(1);
+        let answer = bench.run(asked).await;
+        assert_eq!(answer.text, "😀".repeat(n / 3), "{n} tokens");
+        assert_eq!(answer.end, Some(Ok((FinishReason::Length, 1, n))));
+        let bytes: Vec<u8> = answer.logprobs.iter().flat_map(|l| l.bytes.clone()).collect();
+        assert_eq!(bytes, "😀".repeat(3).as_bytes()[..n + n.div_ceil(3)]);
+        assert!(answer.logprobs.iter().enumerate().all(|(i, l)| l.offset == i / 3 && l.top[0].1 == l.bytes));
+        assert_eq!(answer.tokens.len(), n);
+    }
+    // A stop text cuts before the second face; the parts of the third are not begun.
+    let mut asked = job(&[2], 8);
+    (asked.stop, asked.logprobs) = (vec!["😀😀".into()], Some(0));
+    let answer = bench.run(asked).await;
+    assert_eq!((answer.text.as_str(), answer.logprobs.len()), ("", 0));
+    // A stop token inside one.
+    let mut asked = job(&[2], 8);
+    asked.stop_ids = vec![letter('e')];
+    assert_eq!(bench.run(asked).await.text, "😀");
 }
 
 #[tokio::test]

@@ -15,9 +15,9 @@ use super::draft::{DraftSource, NoDrafts};
 use super::thread::Load;
 use crate::control::snapshot::Generation;
 use crate::control::{Fault, Op};
-use crate::engine::models::testing::{END, FakeLm, Gate, Probe, front, hashed};
+use crate::engine::models::testing::{FakeLm, Gate, Probe, front, hashed};
 use crate::engine::runtime::handle::{ModelHandle, WorkerContext};
-use crate::engine::runtime::job::{Caller, FinishReason, GenerateJob, GenerationEvent, Sampling};
+use crate::engine::runtime::job::{Caller, FinishReason, GenerateJob, GenerationEvent, Sampling, TokenLogprob};
 use crate::engine::runtime::{DeviceSlot, Shared, Ticket};
 use crate::profile::{
     AudioLimits, DeviceChoice, Family, GenerationSettings, Limits, ModelProfile, SpeculationSettings,
@@ -229,7 +229,7 @@ struct Answer {
     text: String,
     tokens: Vec<u32>,
     deltas: usize,
-    logprobs: usize,
+    logprobs: Vec<TokenLogprob>,
     cached: usize,
     end: Option<Result<(FinishReason, usize, usize), Fault>>,
 }
@@ -243,7 +243,7 @@ async fn collect(mut ticket: Ticket<GenerationEvent>) -> Answer {
                 answer.deltas += 1;
                 answer.text += &text;
                 answer.tokens.extend(tokens);
-                answer.logprobs += logprobs.len();
+                answer.logprobs.extend(logprobs);
             }
             Ok(GenerationEvent::Done { finish, prompt_tokens, completion_tokens, cached_tokens, .. }) => {
                 answer.cached = cached_tokens;
@@ -263,7 +263,7 @@ fn expected(prompt: &[u32], n: usize) -> (Vec<u32>, String) {
     }
     let tokens = all.split_off(prompt.len());
     let front = front(1);
-    let text = tokens.iter().filter(|t| **t != END).map(|t| front.vocabulary.shown(*t)).collect();
+    let text = tokens.iter().flat_map(|t| front.vocabulary.bytes(*t)).map(|b| char::from(*b)).collect();
     (tokens, text)
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn whole(head: Head, mut run: Run) -> Result<Response, Failure>
         }
     }
     let shape = |(i, choice): (usize, Choice)| -> Value {
-        let logprobs = head.logprobs(&choice.logprobs, 0);
+        let logprobs = head.logprobs(&choice.logprobs);
         head.choice(i, &choice.text, logprobs, choice.finish.unwrap_or(FinishReason::Stop))
     };
     let mut answer = head.around(false, choices.into_iter().enumerate().map(shape).collect());

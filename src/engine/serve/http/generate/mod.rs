@@ -8,8 +8,9 @@ mod run;
 mod settings;
 mod shape;
 mod stream;
+mod unsupported;
 
-pub(super) use settings::{Extra, Settings};
+pub(super) use settings::Settings;
 pub(super) use shape::Kind;
 
 use crate::control::{ErrorKind, Fault, Op};
@@ -60,28 +61,34 @@ impl Lm {
     }
 
     /// How many tokens may be generated after a prompt of `prompt` tokens: what was asked for, or what fits of the
-    /// default. What cannot fit is refused with both numbers.
+    /// default. What cannot fit is refused with both numbers, by the name of what is too long: the prompt alone, or what
+    /// is asked for behind it.
     fn budget(&self, prompt: usize, settings: &Settings, param: &str) -> Result<usize, Fault> {
         let Lm { model, room, bound, .. } = self;
-        let too_long = |message: String| Fault::new(ErrorKind::TooLong, message).param(param);
+        let too_long = |param: &str, message: String| Fault::new(ErrorKind::TooLong, message).param(param);
         if prompt == 0 {
             return Err(
                 Fault::invalid(param, format!("`{param}` is empty: there is nothing to continue")).code("empty_input")
             );
         }
         if prompt >= *room {
-            return Err(too_long(format!("`{param}` has {prompt} tokens, the {bound} of `{model}` is {room} tokens"))
-                .hint("shorten the prompt: at least one token must be left for the answer"));
+            let message = format!("`{param}` has {prompt} tokens, the {bound} of `{model}` is {room} tokens");
+            let hint = "shorten the prompt: at least one token must be left for the answer";
+            return Err(too_long(param, message).hint(hint));
         }
         let left = room - prompt;
-        match settings.max_tokens.or(Some(settings.min_tokens).filter(|least| *least > left)) {
-            Some(asked) if asked > left => Err(too_long(format!(
-                "`{param}` has {prompt} tokens and {asked} more are asked for, the {bound} of `{model}` is {room} tokens"
-            ))
-            .hint(format!("ask for at most {left} tokens, or shorten the prompt"))),
-            Some(asked) => Ok(asked),
-            None => Ok(self.default_max_tokens.max(settings.min_tokens).clamp(1, left)),
+        let (asked, field) = match settings.max_tokens {
+            Some(asked) => (asked, settings.length_field),
+            None if settings.min_tokens > left => (settings.min_tokens, "min_tokens"),
+            None => return Ok(self.default_max_tokens.max(settings.min_tokens).clamp(1, left)),
+        };
+        if asked > left {
+            let message = format!(
+                "`{field}` asks for {asked} tokens and `{param}` has {prompt}, the {bound} of `{model}` is {room} tokens"
+            );
+            return Err(too_long(field, message).hint(format!("ask for at most {left} tokens, or shorten the prompt")));
         }
+        Ok(asked)
     }
 }
 

@@ -112,8 +112,8 @@ pub(super) mod tests {
     }
 
     pub(crate) fn delta_with(text: &str, logprob: f32) -> Result<GenerationEvent, Fault> {
-        let top = vec![(7, text.to_string(), logprob), (8, "other".to_string(), -3.0)];
-        let logprobs = vec![TokenLogprob { id: 7, text: text.to_string(), logprob, top }];
+        let top = vec![(7, text.into(), logprob), (8, "other".into(), -3.0)];
+        let logprobs = vec![TokenLogprob { id: 7, bytes: text.into(), logprob, offset: 0, top }];
         Ok(GenerationEvent::Delta { text: text.to_string(), tokens: vec![7], logprobs })
     }
 

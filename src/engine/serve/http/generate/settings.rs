@@ -1,11 +1,11 @@
 //! The settings of a generation, as OpenAI's clients send them. What would change the answer and is not supported is
 //! refused by name, never ignored.
 
+use super::unsupported;
 use crate::control::Fault;
 use crate::engine::runtime::Sampling;
 use crate::engine::serve::failure::clip;
-use crate::engine::serve::fields::{Fields, kind};
-use crate::engine::serve::http::neutral::{empty, empty_text, never, no, one, zero};
+use crate::engine::serve::fields::{Fields, Unsupported, kind};
 use crate::engine::serve::http::options::Extensions;
 use crate::engine::serve::http::texts;
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     pub(crate) stop: Vec<String>,
     /// `None` = the model's default, or what fits.
     pub(crate) max_tokens: Option<usize>,
+    /// The field that it came from.
+    pub(super) length_field: &'static str,
     /// Tokens that end the answer.
     pub(crate) stop_ids: Vec<u32>,
     /// So many tokens come before anything ends the answer.
@@ -46,63 +48,49 @@ pub(crate) struct Settings {
     pub(crate) extensions: Extensions,
 }
 
-/// A field that is not supported, and whether a value of it changes nothing.
-pub(crate) type Extra = (&'static str, fn(&Value) -> bool);
-
-/// Unsupported on both routes.
-const UNSUPPORTED: [Extra; 18] = [
-    ("bad_words", empty),
-    ("allowed_token_ids", empty),
-    ("best_of", one),
-    ("use_beam_search", no),
-    ("length_penalty", one),
-    ("prompt_logprobs", zero),
-    ("truncate_prompt_tokens", never),
-    ("grammar", empty_text),
-    ("json_schema", never),
-    ("guided_json", never),
-    ("guided_regex", never),
-    ("guided_choice", never),
-    ("guided_grammar", never),
-    ("structured_outputs", never),
-    ("logits_processors", empty),
-    ("typical_p", one),
-    ("mirostat", zero),
-    ("repeat_penalty", one),
-];
-
 impl Settings {
-    /// Reads what both routes share. `lengths` are the names that the length limit goes by, `unsupported` the route's
-    /// own fields that it does not support.
-    pub(crate) fn read(fields: &Fields<'_>, lengths: &[&str], unsupported: &[Extra]) -> Result<Settings, Fault> {
-        for (name, harmless) in UNSUPPORTED.iter().chain(unsupported) {
-            if fields.get(name).is_some_and(|value| !harmless(value)) {
-                return Err(fields.refuse(name, "is not supported by this engine").code("unsupported_field"));
-            }
-        }
+    /// Reads what both routes share. `unsupported` are the route's own fields that it does not support.
+    pub(crate) fn read(fields: &Fields<'_>, unsupported: &[Unsupported]) -> Result<Settings, Fault> {
+        unsupported::refuse(fields, unsupported)?;
         let stream = fields.flag("stream")?;
         let stream_options = fields.opt_object("stream_options")?;
         if !stream && stream_options.is_some() {
             return Err(fields.refuse("stream_options", "needs `stream` to be true"));
         }
-        let max_tokens = length(fields, lengths)?;
+        let (max_tokens, length_field) = length(fields)?;
         let min_tokens = fields.opt_int("min_tokens", 0..=i64::from(u32::MAX))?.unwrap_or(0) as usize;
         if let Some(most) = max_tokens.filter(|most| *most < min_tokens) {
             return Err(fields.refuse("min_tokens", format_args!("is {min_tokens}, above the length limit of {most}")));
         }
         let include_usage = stream_options.map_or(Ok(false), |options| options.flag("include_usage"))?;
+        let sampling = sampling(fields)?;
+        let window = ["repeat_last_n", "penalty_last_n"].into_iter().find(|name| {
+            // -1 is all of it.
+            sampling.penalises() && fields.get(name).is_some_and(|value| value.as_i64() != Some(-1))
+        });
+        if let Some(window) = window {
+            let why = "is not supported by this engine: penalties count the whole answer";
+            return Err(fields.refuse(window, why).code("unsupported_field"));
+        }
+        let extensions = Extensions::read(fields)?;
+        if extensions.truncate == Some(true) {
+            let name = "lanekeeper.truncate";
+            let message = format!("`{name}` is not supported here: a prompt is never cut");
+            return Err(Fault::invalid(name, message).code("unsupported_field"));
+        }
         Ok(Settings {
-            sampling: sampling(fields)?,
+            sampling,
             stop: stop(fields)?,
             stop_ids: stop_ids(fields)?,
             max_tokens,
+            length_field,
             min_tokens,
             ignore_eos: fields.flag("ignore_eos")?,
             n: fields.opt_int("n", 1..=MAX_N)?.unwrap_or(1) as usize,
             stream,
             include_usage,
             logprobs: None,
-            extensions: Extensions::read(fields)?,
+            extensions,
         })
     }
 }
@@ -155,9 +143,10 @@ fn any_seed() -> u64 {
     std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
-fn length(fields: &Fields<'_>, names: &[&str]) -> Result<Option<usize>, Fault> {
-    let mut found: Option<(usize, &str)> = None;
-    for name in names {
+/// The longest answer, and the field that it came from.
+fn length(fields: &Fields<'_>) -> Result<(Option<usize>, &'static str), Fault> {
+    let mut found: Option<(usize, &'static str)> = None;
+    for name in ["max_completion_tokens", "max_tokens"] {
         let Some(length) = fields.opt_int(name, 1..=i64::from(u32::MAX))? else { continue };
         let length = length as usize;
         match found {
@@ -167,7 +156,7 @@ fn length(fields: &Fields<'_>, names: &[&str]) -> Result<Option<usize>, Fault> {
             _ => found = Some((length, name)),
         }
     }
-    Ok(found.map(|(length, _)| length))
+    Ok(found.map_or((None, "max_tokens"), |(length, name)| (Some(length), name)))
 }
 
 /// Biases by token id; JSON has the ids as text.
@@ -233,7 +222,7 @@ mod tests {
     use serde_json::json;
 
     fn read(value: Value) -> Result<Settings, Fault> {
-        Settings::read(&Fields::root(value.as_object().unwrap()), &["max_completion_tokens", "max_tokens"], &[])
+        Settings::read(&Fields::root(value.as_object().unwrap()), &[])
     }
 
     #[test]
@@ -278,6 +267,8 @@ mod tests {
             (json!({"logit_bias": {"x": 1}}), "logit_bias"),
             (json!({"logit_bias": [1]}), "logit_bias"),
             (json!({"best_of": 2}), "best_of"),
+            (json!({"presence_penalty": 1, "repeat_last_n": 64}), "repeat_last_n"),
+            (json!({"lanekeeper": {"truncate": true}}), "lanekeeper.truncate"),
             (json!({"stream_options": {"include_usage": true}}), "stream_options"),
             (json!({"stream": true, "stream_options": {"include_usage": 1}}), "stream_options.include_usage"),
         ] {
@@ -300,8 +291,17 @@ mod tests {
     fn neutral_values_of_unsupported_fields_pass() {
         let body = json!({
             "logit_bias": {}, "min_tokens": 0, "stop_token_ids": [], "best_of": 1, "use_beam_search": false,
-            "grammar": "", "user": "someone", "store": true, "a_new_field": {"x": 1}, "length_penalty": 1.0
+            "grammar": "", "user": "someone", "store": true, "a_new_field": {"x": 1}, "length_penalty": 1.0,
+            "repeat_last_n": 64, "lanekeeper": {"truncate": false}
         });
         assert!(read(body).is_ok());
+        assert!(read(json!({"presence_penalty": 1, "repeat_last_n": -1})).is_ok());
+    }
+
+    #[test]
+    fn the_length_goes_by_two_names() {
+        let of = |body| read(body).map(|settings| (settings.max_tokens, settings.length_field)).unwrap();
+        assert_eq!(of(json!({"max_tokens": 5})), (Some(5), "max_tokens"));
+        assert_eq!(of(json!({"max_completion_tokens": 6, "max_tokens": null})), (Some(6), "max_completion_tokens"));
     }
 }

@@ -5,6 +5,7 @@ use crate::engine::runtime::GenerationTimes;
 use crate::engine::runtime::{FinishReason, RequestId, TokenLogprob};
 use crate::engine::serve::timing::round_ms;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 /// Which route's words an answer is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,14 +84,14 @@ impl Head {
         }
     }
 
-    /// Log-probabilities in this route's form; `offset` is where their text starts in the answer, in characters.
-    pub(super) fn logprobs(&self, tokens: &[TokenLogprob], offset: usize) -> Option<Value> {
+    /// Log-probabilities in this route's form.
+    pub(super) fn logprobs(&self, tokens: &[TokenLogprob]) -> Option<Value> {
         if tokens.is_empty() {
             return None;
         }
         Some(match self.kind {
             Kind::Chat => json!({"content": tokens.iter().map(chat_logprob).collect::<Vec<_>>(), "refusal": null}),
-            Kind::Text => text_logprobs(tokens, offset),
+            Kind::Text => text_logprobs(tokens),
         })
     }
 }
@@ -103,31 +104,45 @@ fn reason(finish: FinishReason) -> &'static str {
 }
 
 fn chat_logprob(token: &TokenLogprob) -> Value {
-    let top = |(_, text, logprob): &(u32, String, f32)| entry(text, *logprob);
-    let mut value = entry(&token.text, token.logprob);
+    let top = |(_, bytes, logprob): &(u32, Vec<u8>, f32)| entry(bytes, *logprob);
+    let mut value = entry(&token.bytes, token.logprob);
     value["top_logprobs"] = token.top.iter().map(top).collect();
     value
 }
 
-fn entry(text: &str, logprob: f32) -> Value {
-    json!({"token": text, "logprob": finite(logprob), "bytes": text.as_bytes()})
+fn entry(bytes: &[u8], logprob: f32) -> Value {
+    json!({"token": written(bytes), "logprob": finite(logprob), "bytes": bytes})
 }
 
-fn text_logprobs(tokens: &[TokenLogprob], mut offset: usize) -> Value {
-    let mut offsets = Vec::with_capacity(tokens.len());
-    for token in tokens {
-        offsets.push(offset);
-        offset += token.text.chars().count();
-    }
-    let top = |token: &TokenLogprob| -> Value {
-        token.top.iter().map(|(_, text, logprob)| (text.clone(), json!(finite(*logprob)))).collect::<Map<_, _>>().into()
-    };
+fn text_logprobs(tokens: &[TokenLogprob]) -> Value {
     json!({
-        "tokens": tokens.iter().map(|token| token.text.as_str()).collect::<Vec<_>>(),
+        "tokens": tokens.iter().map(|token| written(&token.bytes)).collect::<Vec<_>>(),
         "token_logprobs": tokens.iter().map(|token| finite(token.logprob)).collect::<Vec<_>>(),
-        "top_logprobs": tokens.iter().map(top).collect::<Vec<_>>(),
-        "text_offset": offsets,
+        "top_logprobs": tokens.iter().map(top_logprobs).collect::<Vec<_>>(),
+        "text_offset": tokens.iter().map(|token| token.offset).collect::<Vec<_>>(),
     })
+}
+
+/// The likeliest tokens by their text, the chosen one always among them. Of two that are written alike the chosen one
+/// counts, else the likelier.
+fn top_logprobs(token: &TokenLogprob) -> Value {
+    let mut map = Map::new();
+    map.insert(written(&token.bytes).into_owned(), json!(finite(token.logprob)));
+    for (_, bytes, logprob) in &token.top {
+        map.entry(written(bytes)).or_insert_with(|| json!(finite(*logprob)));
+    }
+    map.into()
+}
+
+/// A token as text: its own, or for one whose bytes are no whole characters these, as in `bytes:\xf0\x9f`.
+fn written(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(
+        |_| {
+            let hex = |text: String, byte: &u8| text + &format!("\\x{byte:02x}");
+            bytes.iter().fold(String::from("bytes:"), hex).into()
+        },
+        Cow::from,
+    )
 }
 
 /// JSON has no infinity: an impossible token gets the value that the OpenAI API gives one.
@@ -229,14 +244,15 @@ fn speculated(report: &SpeculationReport) -> Map<String, Value> {
 mod tests {
     use super::*;
 
-    fn token(text: &str, logprob: f32) -> TokenLogprob {
-        TokenLogprob { id: 1, text: text.into(), logprob, top: vec![(1, text.into(), logprob)] }
+    fn token(bytes: impl AsRef<[u8]>, logprob: f32, offset: usize) -> TokenLogprob {
+        let bytes = bytes.as_ref().to_vec();
+        TokenLogprob { id: 1, bytes: bytes.clone(), logprob, offset, top: vec![(1, bytes, logprob)] }
     }
 
     #[test]
     fn text_logprobs_have_offsets_in_characters() {
         let head = Head::new(Kind::Text, RequestId(3), "m");
-        let value = head.logprobs(&[token("é", -0.5), token("b", f32::NEG_INFINITY)], 4).unwrap();
+        let value = head.logprobs(&[token("é", -0.5, 4), token("b", f32::NEG_INFINITY, 5)]).unwrap();
         assert_eq!(
             value,
             json!({"tokens": ["é", "b"], "token_logprobs": [-0.5, -9999.0],
@@ -245,12 +261,40 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_characters_are_told_apart_and_keep_their_bytes() {
+        let mut part = token(b"\xf0\x9f", -1.5, 2);
+        part.top = vec![(7, b"\xc3".to_vec(), -0.5), (8, b" \xe2".to_vec(), -1.0)];
+        let value = Head::new(Kind::Text, RequestId(3), "m").logprobs(std::slice::from_ref(&part)).unwrap();
+        let top = json!({r"bytes:\xf0\x9f": -1.5, r"bytes:\xc3": -0.5, r"bytes:\x20\xe2": -1.0});
+        assert_eq!((&value["tokens"][0], &value["top_logprobs"][0]), (&json!(r"bytes:\xf0\x9f"), &top));
+        let value = Head::new(Kind::Chat, RequestId(3), "m").logprobs(&[part]).unwrap();
+        let entry = &value["content"][0];
+        assert_eq!((&entry["token"], &entry["bytes"]), (&json!(r"bytes:\xf0\x9f"), &json!([0xf0, 0x9f])));
+        assert_eq!(entry["top_logprobs"][0], json!({"token": r"bytes:\xc3", "logprob": -0.5, "bytes": [0xc3]}));
+    }
+
+    #[test]
+    fn the_chosen_token_is_among_the_likeliest() {
+        let mut chosen = token("c", -4.5, 0);
+        let top = |chosen: &TokenLogprob| {
+            Head::new(Kind::Text, RequestId(3), "m").logprobs(std::slice::from_ref(chosen)).unwrap()["top_logprobs"][0]
+                .clone()
+        };
+        chosen.top = vec![(7, b"a".to_vec(), -0.5), (8, b"a".to_vec(), -1.5)];
+        assert_eq!(top(&chosen), json!({"a": -0.5, "c": -4.5}));
+        chosen.top = vec![(7, b"c".to_vec(), -0.5)];
+        assert_eq!(top(&chosen), json!({"c": -4.5}), "another token that is written alike");
+        chosen.top = vec![];
+        assert_eq!(top(&chosen), json!({"c": -4.5}));
+    }
+
+    #[test]
     fn chat_logprobs_have_bytes() {
         let head = Head::new(Kind::Chat, RequestId(3), "m");
-        let value = head.logprobs(&[token("é", -0.5)], 0).unwrap();
+        let value = head.logprobs(&[token("é", -0.5, 0)]).unwrap();
         assert_eq!(value["content"][0]["bytes"], json!([195, 169]));
         assert_eq!(value["content"][0]["top_logprobs"][0]["logprob"], -0.5);
-        assert_eq!(head.logprobs(&[], 0), None);
+        assert_eq!(head.logprobs(&[]), None);
     }
 
     #[test]

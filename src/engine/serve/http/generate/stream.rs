@@ -16,14 +16,7 @@ pub(super) fn frames(
     first: Option<Event>,
     include_usage: bool,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
-    let state = State {
-        offsets: vec![0; run.choices],
-        totals: Totals::new(run.prompt_tokens),
-        left: run.choices,
-        head,
-        run,
-        include_usage,
-    };
+    let state = State { totals: Totals::new(run.prompt_tokens), left: run.choices, head, run, include_usage };
     let opening = (0..state.run.choices).filter_map(|index| state.head.opening(index));
     let opening = opening.map(|opening| state.frame(vec![opening], None)).collect();
     sse::tell(state, first.map(Some), opening)
@@ -33,8 +26,6 @@ struct State {
     head: Head,
     run: Run,
     include_usage: bool,
-    /// Characters sent per choice.
-    offsets: Vec<usize>,
     totals: Totals,
     /// Choices that have not ended.
     left: usize,
@@ -64,9 +55,8 @@ impl State {
     fn tell(&mut self, choice: usize, event: GenerationEvent, frames: &mut VecDeque<Bytes>) -> Told {
         match event {
             GenerationEvent::Delta { text, logprobs, .. } => {
-                let logprobs = self.head.logprobs(&logprobs, self.offsets[choice]);
+                let logprobs = self.head.logprobs(&logprobs);
                 if !text.is_empty() || logprobs.is_some() {
-                    self.offsets[choice] += text.chars().count();
                     frames.push_back(self.frame(vec![self.head.piece(choice, &text, logprobs)], None));
                 }
                 Told::More
