@@ -3,8 +3,8 @@
 //! [`load`] gives the two halves of a model; the back is a [`WhisperTranscriber`], owned by its worker thread. All
 //! state between windows is in the [`TranscribeSession`](super::TranscribeSession): a session can be put aside after
 //! any window and taken up again, in any batch. One forward pass ([`forward`]) is generic over the back end; what may
-//! be said next ([`rules`]), how tokens become segments ([`segments`]) and whether there is anything to hear ([`gate`])
-//! are plain functions. A damaged file fails the load with what, where, expected and found; a session at fault fails
+//! be said next ([`rules`]), how tokens become segments ([`segments`]), whether a text loops ([`repetition`]) and whether
+//! there is anything to hear ([`gate`]) are plain functions. A damaged file fails the load with what, where, expected and found; a session at fault fails
 //! alone.
 //!
 //! Windows are always padded to 30 s, as the model was trained: a shorter encoder context would be quicker for short
