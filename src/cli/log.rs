@@ -79,6 +79,9 @@ pub fn start(out: &Out, args: &LogArgs) -> CliResult<Log> {
         .and_then(LogWriter::start)
         .map_err(|e| CliError::new(ExitCode::Internal, format!("cannot start the log: {e}")))?;
     let rest = Rest(writer.clone());
+    // A panic in a request is told like the rest: who panics does not wait for a stderr that takes nothing.
+    let panics = writer.clone();
+    std::panic::set_hook(Box::new(move |panic| panics.line(super::panic_line(panic).into_bytes())));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     // A failure to start means that somebody logs already, in a test process: nothing is lost.
     let switch = match args.log_format {

@@ -63,10 +63,8 @@ use std::io::Write;
 /// Parses the process's arguments, runs the command and says how it ended.
 pub fn main() -> std::process::ExitCode {
     std::panic::set_hook(Box::new(|panic| {
-        let at = panic.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
-        let what = panic.payload_as_str().unwrap_or("a panic without a message");
         // A stderr that cannot be written is no reason to end: a panic in here would be the process's end.
-        let _ = writeln!(std::io::stderr(), "internal error: {}{at}", neutral_lines(what));
+        let _ = std::io::stderr().write_all(panic_line(panic).as_bytes());
     }));
     let code = std::panic::catch_unwind(|| match Cli::try_parse() {
         Ok(cli) => run(cli),
@@ -77,6 +75,13 @@ pub fn main() -> std::process::ExitCode {
         }
     });
     code.unwrap_or(ExitCode::Internal).into()
+}
+
+/// What is told of a panic.
+fn panic_line(panic: &std::panic::PanicHookInfo<'_>) -> String {
+    let at = panic.location().map(|l| format!(" ({}:{})", l.file(), l.line())).unwrap_or_default();
+    let what = panic.payload_as_str().unwrap_or("a panic without a message");
+    format!("internal error: {}{at}\n", neutral_lines(what))
 }
 
 fn run(cli: Cli) -> ExitCode {

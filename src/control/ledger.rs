@@ -20,7 +20,7 @@ pub enum Moved {
     Revision { now: u64, expected: u64, by: String },
     #[error("`{knob}` has moved since revision {revision}: {by}")]
     Knob { knob: String, revision: u64, by: String },
-    #[error("revision {revision} is not in the engine's memory, which reaches back to {oldest}")]
+    #[error("revision {revision} is not (or no longer) in the engine's memory, which reaches back to {oldest} at most")]
     Unknown { revision: u64, oldest: u64 },
     #[error("revision {revision} is a start of the engine, which cannot be undone")]
     Start { revision: u64 },

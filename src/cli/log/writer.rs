@@ -42,7 +42,8 @@ impl LogWriter {
         Ok(LogWriter { work, lost })
     }
 
-    fn line(&self, line: Vec<u8>) {
+    /// Gives a whole line, its end included.
+    pub fn line(&self, line: Vec<u8>) {
         if self.work.try_send(Work::Line(line)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -70,14 +71,18 @@ impl LogWriter {
 
 fn write_on(given: &Receiver<Work>, lost: &AtomicU64, mut to: impl Write) {
     while let Ok(work) = given.recv() {
-        let Work::Line(line) = work else { continue };
         let before = lost.swap(0, Ordering::Relaxed);
         let told = match before {
             0 => Ok(()),
-            _ => writeln!(to, "({before} lines of the log were lost: they could not be written)"),
+            _ => to.write_all(format!("({before} lines of the log were lost: they could not be written)\n").as_bytes()),
         };
-        if told.and_then(|()| to.write_all(&line)).is_err() {
-            lost.fetch_add(before + 1, Ordering::Relaxed);
+        if told.is_err() {
+            lost.fetch_add(before, Ordering::Relaxed);
+        }
+        if let Work::Line(line) = work
+            && told.and_then(|()| to.write_all(&line)).is_err()
+        {
+            lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::control::{ErrorKind, Fault};
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -58,6 +58,10 @@ pub(super) async fn identify(State(app): State<App>, mut request: Request, next:
             (Arc::from("-"), respond(&fault))
         }
     };
+    if crowded {
+        // The client comes back by another one, which may have a place by then.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if !response.headers().contains_key(timing::REQUEST_ID) {
         timing::set_id(response.headers_mut(), &format!("http-{}", app.next_number()));
     }

@@ -33,6 +33,10 @@ const HEAD_LIMIT: Duration = Duration::from_secs(30);
 const BUFFER_BYTES: usize = 64 * 1024;
 /// How long connections may take to write out what they have once the engine is idle.
 const CLOSING: Duration = Duration::from_secs(1);
+/// How long a connection that is asked for its place may take to go, unless a request is under way on it.
+const LEAVING: Duration = Duration::from_secs(2);
+/// How long one that has just come may take to send its request before it can be asked.
+const GRACE: Duration = Duration::from_secs(1);
 /// Pause after a failed accept (out of file descriptors, mostly): the listener stays ready and would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -78,6 +82,7 @@ pub struct Server {
     address: SocketAddr,
     socket: ControlSocket,
     most: usize,
+    grace: Duration,
 }
 
 impl Server {
@@ -111,13 +116,14 @@ impl Server {
             address,
             socket,
             most: MAX_CONNECTIONS,
+            grace: GRACE,
         })
     }
 
-    /// With places for so many connections at each door.
+    /// With places for so many connections at each door, all of which can be asked for theirs at once.
     #[cfg(test)]
     pub(super) fn with_places(self, most: usize) -> Server {
-        Server { most, ..self }
+        Server { most, grace: Duration::ZERO, ..self }
     }
 
     /// The bound TCP address (with the port that was chosen).
@@ -166,13 +172,14 @@ impl Server {
     /// Serves until `drain` resolves, then answers 503 to new work while running work ends (at most the profile's drain
     /// limit), then closes. `abort` ends at once at any time.
     pub async fn run(self, drain: impl Future<Output = ()>, abort: impl Future<Output = ()>) -> Ended {
-        let Server { app, router, draining, tcp, socket, address, most } = self;
+        let Server { app, router, draining, tcp, socket, address, most, grace } = self;
         tracing::info!(http = %address, control = %socket.path().display(), "listening");
         let (closing, close) = watch::channel(false);
         let shared = Shared { router, close, engine: app.engine.clone(), open: Arc::new(()) };
         let open = Arc::downgrade(&shared.open);
         let doors = async move {
-            tokio::join!(accept_tcp(&tcp, &shared, most), accept_socket(&socket, &shared, most));
+            let places = || Places::new(most, SPARE_CONNECTIONS, grace);
+            tokio::join!(accept_tcp(&tcp, &shared, places()), accept_socket(&socket, &shared, places()));
         };
         let life = async {
             drain.await;
@@ -215,8 +222,7 @@ struct Shared {
     open: Arc<()>,
 }
 
-async fn accept_tcp(listener: &TcpListener, shared: &Shared, most: usize) {
-    let places = Places::new(most, SPARE_CONNECTIONS);
+async fn accept_tcp(listener: &TcpListener, shared: &Shared, places: Arc<Places>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -231,8 +237,7 @@ async fn accept_tcp(listener: &TcpListener, shared: &Shared, most: usize) {
     }
 }
 
-async fn accept_socket(socket: &ControlSocket, shared: &Shared, most: usize) {
-    let places = Places::new(most, SPARE_CONNECTIONS);
+async fn accept_socket(socket: &ControlSocket, shared: &Shared, places: Arc<Places>) {
     loop {
         match socket.accept().await {
             Ok((stream, uid)) => {
@@ -268,7 +273,7 @@ where
         let answer = router.clone().oneshot(request);
         async move {
             let response = answer.await?;
-            // Under way until the last of its body is out.
+            // Under way until the last of its body is on its way.
             let until_told = move |frame| {
                 let _working = &working;
                 frame
@@ -293,7 +298,12 @@ where
         ended = connection.as_mut() => ended,
         () = asked_to_end => {
             connection.as_mut().graceful_shutdown();
-            connection.as_mut().await
+            match tokio::time::timeout(LEAVING, connection.as_mut()).await {
+                Ok(ended) => ended,
+                // Asked for its place, and it has sent half a head, or does not take what was written.
+                Err(_) if place.leave.is_cancelled() && place.is_idle() => Ok(()),
+                Err(_) => connection.as_mut().await,
+            }
         }
     };
     if let Err(error) = ended {

@@ -53,7 +53,8 @@ fn said_again(tokens: &[u32], t: &Tokens) -> bool {
     let closed: usize = pieces.iter().map(|piece| piece.tokens.len()).sum();
     for piece in &pieces {
         let (text, length) = (words(&t.decode(&piece.tokens)), piece.end - piece.start);
-        if text.chars().count() as f64 > FASTEST * length {
+        // Signs alone are nobody's words.
+        if text.is_empty() || text.chars().count() as f64 > FASTEST * length {
             return false;
         }
         match distinct.iter().find(|(known, _)| *known == text) {
@@ -131,6 +132,7 @@ mod tests {
         let many: Vec<u32> = one.iter().copied().cycle().take(60).collect();
         assert!(!said_again(&timed(&t, &[(0.0, 9.0, &many), (9.0, 18.0, &many)]), &t), "within a segment");
         assert!(!said_again(&many, &t) && !said_again(&[], &t), "without times");
+        assert!(!said_again(&timed(&t, &[(0.0, 2.0, &[]), (2.0, 4.0, &[])]), &t), "without words");
         let tail = [&timed(&t, &[(0.0, 2.0, one), (2.0, 4.0, one)])[..], &[at(&t, 4.0)], &many[..]].concat();
         assert!(!said_again(&tail, &t), "in what is left open");
     }

@@ -201,8 +201,8 @@ fn split_words(t: &Tokens, text: &[u32], unspaced: bool) -> Vec<(String, Range<u
     words
 }
 
-/// A word lasts one encoder position at least: one that was given no time takes it from the word after it, else from the
-/// one before.
+/// A word lasts one encoder position at least, where there is room: one that was given no time takes it from what comes
+/// after it, else from what comes before.
 fn lengthen(words: &mut [Word]) {
     let short = |w: &Word| w.end - w.start < FRAME_S / 2.0;
     let spare = |w: &Word| w.end - w.start > 1.5 * FRAME_S;
@@ -213,11 +213,11 @@ fn lengthen(words: &mut [Word]) {
         if let Some(next) = words.get(i + 1).filter(|next| spare(next) || next.start - words[i].end > FRAME_S / 2.0) {
             let end = words[i].start + FRAME_S;
             (words[i + 1].start, words[i].end) = (next.start.max(end), end);
-        } else if i > 0 && spare(&words[i - 1]) {
+        } else if let Some(before) = i.checked_sub(1)
+            && (spare(&words[before]) || words[i].start - words[before].end > FRAME_S / 2.0)
+        {
             words[i].start = words[i].end - FRAME_S;
-            words[i - 1].end = words[i - 1].end.min(words[i].start);
-        } else if i + 1 == words.len() {
-            words[i].start = (words[i].end - FRAME_S).max(0.0);
+            words[before].end = words[before].end.min(words[i].start);
         }
     }
 }
@@ -291,7 +291,8 @@ mod tests {
         assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 1.0), (1.0, 1.02)]), [(0.0, 0.98), (0.98, 1.0), (1.0, 1.02)]);
         assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 1.0), (2.0, 3.0)]), [(0.0, 1.0), (1.0, 1.02), (2.0, 3.0)]);
         assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 1.0)]), [(0.0, 0.98), (0.98, 1.0)]);
-        assert_eq!(lengthened(&[(1.0, 1.0)]), [(0.98, 1.0)]);
+        assert_eq!(lengthened(&[(0.0, 0.02), (1.0, 1.0), (1.0, 1.02)]), [(0.0, 0.02), (0.98, 1.0), (1.0, 1.02)]);
+        assert_eq!(lengthened(&[(1.0, 1.0)]), [(1.0, 1.0)], "there is no room");
         assert_eq!(lengthened(&[(0.0, 1.0), (1.0, 2.0)]), [(0.0, 1.0), (1.0, 2.0)]);
     }
 

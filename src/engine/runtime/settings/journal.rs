@@ -88,7 +88,7 @@ impl Journal {
         let line = line(entry).map_err(|e| fault(&e.to_string()))?;
         let gone = self.gone().map_err(|e| fault(&e.to_string()))?;
         if gone {
-            tracing::warn!(folder = %self.folder.display(), "the journal was removed: it begins anew with what holds");
+            tracing::warn!(folder = %self.folder.display(), "the journal is not where it was: it begins anew with what holds");
             self.come_back().map_err(|e| fault(&e.to_string()))?;
         }
         if gone || (self.size > 0 && self.size + line.len() as u64 > self.limit) {
@@ -109,18 +109,20 @@ impl Journal {
     /// From now on its disk is full.
     #[cfg(test)]
     pub fn fill_disk(&mut self) {
-        self.file = OpenOptions::new().append(true).open("/dev/full").expect("there");
+        std::fs::rename(self.path(), self.folder.join("before")).expect("it moves");
+        std::os::unix::fs::symlink("/dev/full", self.path()).expect("a link");
+        self.file = OpenOptions::new().append(true).open(self.path()).expect("there");
     }
 
-    /// Whether somebody has removed the file: what is written to it then lies in no folder.
+    /// Whether somebody has removed the file or put another in its place: what is written to it would not be found again.
     fn gone(&self) -> io::Result<bool> {
-        Ok(self.file.metadata()?.nlink() == 0 || !self.path().try_exists()?)
+        Ok(!lies_at(&self.file, &self.path())?)
     }
 
     /// Makes the folder again, and takes its lock.
     fn come_back(&mut self) -> io::Result<()> {
         make(&self.folder)?;
-        if self.lock.metadata()?.nlink() == 0 {
+        if !lies_at(&self.lock, &lock_path(&self.folder))? {
             self.lock = lock(&self.folder)?;
         }
         Ok(())
@@ -170,11 +172,25 @@ fn private(path: &Path) -> io::Result<File> {
 
 /// The folder's lock, held until it is dropped.
 fn lock(folder: &Path) -> io::Result<File> {
-    let file = private(&folder.join("journal.lock"))?;
+    let file = private(&lock_path(folder))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(io::Error::other("another engine of this name keeps it")),
         Err(TryLockError::Error(e)) => Err(e),
+    }
+}
+
+fn lock_path(folder: &Path) -> PathBuf {
+    folder.join("journal.lock")
+}
+
+/// Whether an open file is the one that lies there.
+fn lies_at(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
     }
 }
 
@@ -225,11 +241,11 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lanekeeper-full-disk-{}", std::process::id()));
         let mut journal = Journal::open(&folder, 1 << 20).expect("opens").journal;
         journal.append(&entry(1), || entry(0)).expect("written");
-        let sound =
-            std::mem::replace(&mut journal.file, OpenOptions::new().append(true).open("/dev/full").expect("there"));
+        journal.fill_disk();
         let fault = journal.append(&entry(2), || entry(0)).expect_err("refused");
         assert!(fault.message.contains("the change is not made"), "{fault}");
-        journal.file = sound;
+        std::fs::rename(folder.join("before"), journal.path()).expect("it moves");
+        journal.file = OpenOptions::new().append(true).open(journal.path()).expect("there");
         let fault = journal.append(&entry(3), || entry(0)).expect_err("what is in the file is not known any more");
         assert!(fault.message.contains("could not be mended"), "{fault}");
         drop(journal);
@@ -252,9 +268,12 @@ mod tests {
         assert!(Journal::open(&folder, 1 << 20).is_err(), "it is locked again");
         std::fs::remove_file(journal.path()).expect("it goes");
         journal.append(&entry(3), || entry(2)).expect("written");
+        std::fs::write(folder.join("other"), b"").expect("written");
+        std::fs::rename(folder.join("other"), journal.path()).expect("another takes its place");
         journal.append(&entry(4), || entry(3)).expect("written");
+        journal.append(&entry(5), || entry(4)).expect("written");
         drop(journal);
-        assert_eq!(revisions(), [2, 3, 4], "the head, and what came after it");
+        assert_eq!(revisions(), [3, 4, 5], "the head, and what came after it");
         std::fs::remove_dir_all(&folder).expect("it goes");
     }
 }

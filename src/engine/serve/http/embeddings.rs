@@ -26,9 +26,9 @@ enum Encoding {
 const UNSUPPORTED: [Unsupported; 6] = [
     ("normalize", neutral::yes),
     ("output_dimension", neutral::never),
-    ("output_dtype", neutral::usual),
+    ("output_dtype", neutral::float),
     ("embedding_types", neutral::never),
-    ("truncation_direction", neutral::usual),
+    ("truncation_direction", neutral::right),
     ("prompt_name", neutral::never),
 ];
 

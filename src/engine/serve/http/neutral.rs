@@ -31,9 +31,14 @@ pub(super) fn one(value: &Value) -> bool {
     value.as_f64() == Some(1.0)
 }
 
-/// Texts are cut at their end, and vectors are numbers.
-pub(super) fn usual(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| ["right", "float"].contains(&text.to_ascii_lowercase().as_str()))
+/// Texts are cut at their end.
+pub(super) fn right(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.eq_ignore_ascii_case("right"))
+}
+
+/// Vectors are numbers.
+pub(super) fn float(value: &Value) -> bool {
+    value == "float"
 }
 
 /// No value is harmless: the field must be absent.

@@ -23,7 +23,7 @@ const UNSUPPORTED: [Unsupported; 6] = [
     ("max_tokens_per_doc", neutral::never),
     ("max_chunks_per_doc", neutral::one),
     ("raw_scores", neutral::no),
-    ("truncation_direction", neutral::usual),
+    ("truncation_direction", neutral::right),
 ];
 
 struct Ask {

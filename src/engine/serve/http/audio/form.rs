@@ -21,11 +21,24 @@ const MAX_FIELDS: usize = 64;
 /// A file field without a file name that is shorter than this and reads as text is a path, not audio.
 const PATH_BYTES: usize = 4096;
 
+/// The text fields: what stands in one of these is its text, also when it came as a file.
+const TEXTS: [&str; 12] = [
+    "model",
+    "language",
+    "prompt",
+    "response_format",
+    "temperature",
+    "timestamp_granularities",
+    "timestamp_granularities[]",
+    "stream",
+    "lanekeeper",
+    "task",
+    "include",
+    "include[]",
+];
 /// Ways to say whether to stream; Python's form libraries send its own words.
 const STREAM: [(&str, bool); 6] =
     [("true", true), ("false", false), ("1", true), ("0", false), ("True", true), ("False", false)];
-/// Other fields that would change the answer, and the value that does not.
-const UNSUPPORTED: [(&str, &str); 3] = [("task", "transcribe"), ("include", ""), ("include[]", "")];
 
 /// The form as sent: the file, and the text fields in order.
 #[derive(Debug, Default)]
@@ -74,7 +87,7 @@ impl Form {
         let name = field.name().unwrap_or("").to_string();
         let is_file = name == "file";
         let named = field.file_name().is_some();
-        if named && !is_file {
+        if named && !is_file && !TEXTS.contains(&name.as_str()) {
             // Read over, for the rest of the form: that `file` is missing is told when all of it is there.
             while let Some(chunk) = pace.next(field.chunk()).await?.map_err(|e| broken(e, limit, declared))? {
                 pace.took(chunk.len());
@@ -114,8 +127,8 @@ impl Form {
         Ok(())
     }
 
-    /// Checks the collected form.
-    pub(super) fn read(self) -> Result<Ask, Fault> {
+    /// Checks the collected form, of the route that transcribes or of the one that translates.
+    pub(super) fn read(self, translate: bool) -> Result<Ask, Fault> {
         let file = self.file.clone().ok_or_else(|| {
             let other = match &self.stray {
                 Some(name) => format!("the form has a file in `{}`", clip(name, 40)),
@@ -123,11 +136,15 @@ impl Form {
             };
             Fault::invalid("file", format!("`file` is missing: {other}")).code("missing_field")
         })?;
-        for (name, usual) in UNSUPPORTED {
-            if self.one(name)?.is_some_and(|text| text != usual) {
-                let fault = Fault::invalid(name, format!("`{name}` is not supported by this engine"));
-                return Err(fault.code("unsupported_field"));
-            }
+        let (task, other) = if translate { ("translate", "transcriptions") } else { ("transcribe", "translations") };
+        if let Some(text) = self.one("task")?.filter(|text| *text != task) {
+            let fault = refuse("task", text, &format!("this route's is `{task}`")).code("unsupported_field");
+            return Err(fault.hint(format!("/v1/audio/{other} is the other route")));
+        }
+        if let Some((name, _)) = self.texts.iter().find(|(name, text)| name.starts_with("include") && !text.is_empty())
+        {
+            let fault = Fault::invalid(clip(name, 40), "`include` is not supported by this engine");
+            return Err(fault.code("unsupported_field"));
         }
         let model =
             self.one("model")?.ok_or_else(|| Fault::invalid("model", "`model` is missing").code("missing_field"))?;
@@ -329,7 +346,7 @@ mod tests {
     const STRAY: (&str, &str) = ("name=\"audio_file\"; filename=\"a.wav\"", "RIFF\u{1}");
 
     async fn ask(parts: &[(&str, &str)]) -> Result<Ask, Fault> {
-        Form::collect(request(parts, "--b--\r\n"), 1000).await?.read()
+        Form::collect(request(parts, "--b--\r\n"), 1000).await?.read(false)
     }
 
     #[tokio::test]
@@ -360,6 +377,11 @@ mod tests {
         assert_eq!((ask.language, ask.stream), (None, false));
         let stray = super::tests::ask(&[STRAY, MODEL]).await.unwrap_err();
         assert_eq!(stray.message, "`file` is missing: the form has a file in `audio_file`");
+        let translate = ("name=\"task\"", "translate");
+        let form = Form::collect(request(&[FILE, MODEL, translate], "--b--\r\n"), 1000).await.unwrap();
+        assert!(form.read(true).is_ok());
+        let file = ("name=\"prompt\"; filename=\"prompt.txt\"", "Lanes and caps.");
+        assert_eq!(super::tests::ask(&[FILE, MODEL, file]).await.unwrap().prompt.as_deref(), Some("Lanes and caps."));
     }
 
     #[tokio::test]

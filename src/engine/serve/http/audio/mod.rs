@@ -52,7 +52,7 @@ async fn serve(app: App, client: Client, request: Request, translate: bool) -> R
             return Err(fault.into());
         }
     };
-    let mut ask = Form::collect(request, limit).await?.read()?;
+    let mut ask = Form::collect(request, limit).await?.read(translate)?;
     let handle = app.engine.model_for(&ask.model, Op::Transcribe)?;
     let front = handle.front()?;
     let ModelFront::Speech(speech) = &*front else {
