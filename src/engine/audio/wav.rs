@@ -21,6 +21,11 @@ const EXTENSIBLE: u16 = 0xfffe;
 /// Data sizes from here on that the file does not hold are a streaming writer's "unknown", not a promise.
 const STREAMED: u32 = 0x7fff_0000;
 
+/// Bytes after the data chunk that are too few to be looked at.
+const LITTER: usize = 512;
+/// No chunk but the data is as large.
+const LARGEST_CHUNK: u32 = 1 << 26;
+
 /// Frames decoded at a time.
 const BLOCK_FRAMES: usize = 16_384;
 
@@ -77,11 +82,13 @@ pub fn decode(bytes: &[u8], sink: &mut Sink) -> Result<AudioInfo, AudioError> {
         MS_ADPCM | IMA_ADPCM => {
             let clean = rebuild(&bytes[layout.fmt], data);
             let inner = container::decode(Container::Wav, &clean, sink)?;
+            info.truncated |= inner.truncated;
             info.warnings.extend(inner.warnings);
         }
         MPEG_LAYER_3 => {
             let inner = container::decode(Container::Mp3, data, sink)?;
             info.source.bits = None;
+            info.truncated |= inner.truncated;
             info.warnings.extend(inner.warnings);
         }
         _ => return Err(AudioError::Unsupported(format!("WAV with {}", format.codec()))),
@@ -124,6 +131,12 @@ fn walk(bytes: &[u8]) -> Result<Layout, AudioError> {
                     }
                 } else {
                     end = body + size as usize;
+                    if sound_follows(bytes, next_chunk(bytes, end, (size % 2) as u32)) {
+                        end = bytes.len();
+                        warnings.push(format!(
+                            "the data size is {size} bytes, but what follows is no chunk: read to the end ({left} bytes)"
+                        ));
+                    }
                 }
                 data = Some(body..end);
             }
@@ -154,6 +167,19 @@ fn u16_at(b: &[u8], at: usize) -> u16 {
 fn next_chunk(bytes: &[u8], end: usize, size: u32) -> usize {
     let named = |at: usize| bytes.get(at..at + 4).is_some_and(|id| id.iter().all(|b| (0x20..0x7f).contains(b)));
     if size % 2 == 1 && (named(end + 1) || !named(end)) { end + 1 } else { end }
+}
+
+/// Whether the bytes from `at` on, after a data chunk, are sound that its size left out: no chunk, no tag, no padding.
+fn sound_follows(bytes: &[u8], at: usize) -> bool {
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    if rest.len() < LITTER || [&b"TAG"[..], b"ID3", b"APETAGEX"].iter().any(|tag| rest.starts_with(tag)) {
+        return false;
+    }
+    let (id, size) = (&rest[..4], u32_at(rest, 4));
+    let fits = size as usize <= rest.len() - 8 && id.iter().all(|b| (0x20..0x7f).contains(b));
+    // A chunk that was cut: its name is a word, and its size one that a chunk may have.
+    let cut = size < LARGEST_CHUNK && id.iter().all(|b| b.is_ascii_alphanumeric() || b"_ ".contains(b));
+    !fits && !cut && rest.iter().any(|&b| b != 0)
 }
 
 /// Whether `rest` is nothing but whole chunks: then an empty data chunk before it really is empty.

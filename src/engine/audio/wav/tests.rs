@@ -104,6 +104,29 @@ fn chunks_around_the_data_change_nothing() {
 }
 
 #[test]
+fn a_data_size_that_is_too_small_loses_nothing() {
+    let data = le(&ramp(4000));
+    for size in [1, 2, 2000, 7000, 7001] {
+        let (got, info) = run(&wav(PCM, 1, 16_000, 16, &data, size)).unwrap();
+        assert_eq!((got.len(), info.truncated, info.warnings.len()), (4000, false, 1), "{size}: {:?}", info.warnings);
+        assert!(info.warnings[0].contains(&format!("{size} bytes")), "{:?}", info.warnings);
+    }
+    let plain = wav(PCM, 1, 16_000, 16, &data, 8000);
+    let whole_chunk = [&b"LIST\x58\x02\0\0"[..], &[0xf0; 600]].concat();
+    for after in [
+        [&whole_chunk[..], &[0xf0; 600]].concat(),
+        [&b"bext\0\x10\0\0"[..], &[0xf0; 600]].concat(), // a chunk that was cut
+        [&b"TAG"[..], &[0xf0; 600]].concat(),
+        [&b"ID3\x04\0\0\0\0\x10\0"[..], &[0xf0; 600]].concat(),
+        vec![0; 5000],
+        vec![0xf0; 100],
+    ] {
+        let (got, info) = run(&[&plain[..], &after].concat()).unwrap();
+        assert_eq!((got.len(), info.warnings.len()), (4000, 0), "{:?} {:?}", &after[..8], info.warnings);
+    }
+}
+
+#[test]
 fn empty_ones_are_named_so() {
     let none = wav(PCM, 1, 16_000, 16, &[], 0);
     assert_eq!(none.len(), 44);
