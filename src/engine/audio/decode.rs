@@ -3,7 +3,7 @@
 use super::container;
 use super::error::AudioError;
 use super::pcm::{CLIP_SAMPLES, Pcm, SAMPLE_RATE};
-use super::sink::{Mix, Sink};
+use super::sink::{Level, Mix, OVERSHOOT, Sink};
 use super::sniff::{Container, Sniffed, sniff};
 use super::wav;
 use serde::Serialize;
@@ -54,31 +54,48 @@ pub fn decode_with_info(bytes: &[u8], limits: DecodeLimits) -> Result<(Pcm, Audi
         Sniffed::Unsupported(what) => return Err(AudioError::Unsupported(what.to_string())),
         Sniffed::Other(what) => return Err(AudioError::NotAudio(what)),
     };
-    let mixed = |mix| {
-        let mut sink = Sink::new(limits.max_seconds, mix);
+    let taken = |mut sink: Sink| {
         let info = match container {
             Container::Wav => wav::decode(bytes, &mut sink)?,
             other => container::decode(other, bytes, &mut sink)?,
         };
         Ok((sink, info))
     };
-    let (mut sink, mut info) = mixed(Mix::Mean)?;
+    let fresh = |mix, clips| match Sink::new(limits.max_seconds, mix) {
+        sink if clips => sink.clipping(),
+        sink => sink,
+    };
+    let (mut sink, mut info) = taken(fresh(Mix::Mean, false))?;
+    let clips = sink.has_wild_strays();
+    if clips {
+        (sink, info) = taken(fresh(Mix::Mean, true))?;
+    }
     if let Some(channel) = sink.cancelled() {
-        (sink, info) = mixed(Mix::Only(channel))?;
+        (sink, info) = taken(fresh(Mix::Only(channel), clips))?;
         info.warnings.push(format!("its channels cancel each other out: channel {} was taken alone", channel + 1));
     }
     if sink.non_finite > 0 {
         info.warnings.push(format!("{} samples were not numbers and became silence", sink.non_finite));
     }
-    let (samples, peak) = sink.finish()?;
+    let (samples, level) = sink.finish()?;
     if samples.is_empty() {
         return Err(AudioError::NoAudio(format!("a {} file without a whole sample", container.name())));
     }
-    // Lossy codings overshoot full scale by a little as a matter of course.
-    if let Some(peak) = peak.filter(|&p| p > 1.5) {
-        info.warnings.push(format!("samples of up to {peak:.1} times full scale: scaled down to fit"));
+    match level {
+        Level::Clipped { samples, peak } if peak > OVERSHOOT => {
+            info.warnings.push(format!("{samples} sample(s) of up to {} times full scale: clipped", times(peak)));
+        }
+        Level::Scaled { peak } if peak > OVERSHOOT => {
+            info.warnings.push(format!("samples of up to {} times full scale: scaled down to fit", times(peak)));
+        }
+        _ => {}
     }
     Ok((Pcm { samples: samples.into(), truncated: info.truncated }, info))
+}
+
+/// A factor in digits that can be read.
+fn times(factor: f32) -> String {
+    if factor < 1e6 { format!("{factor:.1}") } else { format!("{factor:.0e}") }
 }
 
 /// What `lanekeeper check FILE` says of a file.

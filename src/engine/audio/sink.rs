@@ -7,6 +7,10 @@ use rubato::{Fft, FixedSync, Indexing, Resampler};
 
 /// Sample rates that a header may claim.
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
+/// Fewer than one sample in so many beyond full scale are accidents, and are clipped; more are another scale.
+const STRAYS: u64 = 1_000;
+/// Lossy codings and resampling overshoot full scale by as much as a matter of course.
+pub const OVERSHOOT: f32 = 1.5;
 /// Samples beyond this are not sound; they are clipped before they can drown the rest.
 const WILD: f32 = 65_536.0;
 /// Input frames per transform of the resampler. Long blocks make a steep anti-alias filter.
@@ -27,6 +31,17 @@ pub enum Mix {
     Only(usize),
 }
 
+/// What became of samples beyond full scale.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Level {
+    /// There were none.
+    Within,
+    /// They were few, and were clipped.
+    Clipped { samples: u64, peak: f32 },
+    /// They were many: everything was scaled down to fit. The peak is that of the mixed and resampled sound.
+    Scaled { peak: f32 },
+}
+
 /// Sums of squares of what was mixed.
 #[derive(Debug, Default)]
 struct Power {
@@ -43,6 +58,12 @@ pub struct Sink {
     out: Vec<f32>,
     rate: Option<Rate>,
     mono: Vec<f32>,
+    /// What samples are held to as they come.
+    ceiling: f32,
+    taken: u64,
+    /// How many of those taken were beyond full scale, and the furthest of them.
+    beyond: u64,
+    peak: f32,
     /// Samples that were not numbers and became silence.
     pub non_finite: u64,
 }
@@ -67,7 +88,35 @@ struct Stage {
 impl Sink {
     pub fn new(max_seconds: f64, mix: Mix) -> Self {
         let power = Power::default();
-        Sink { max_seconds, mix, power, out: Vec::new(), rate: None, mono: Vec::new(), non_finite: 0 }
+        Sink {
+            max_seconds,
+            mix,
+            power,
+            out: Vec::new(),
+            rate: None,
+            mono: Vec::new(),
+            ceiling: WILD,
+            taken: 0,
+            beyond: 0,
+            peak: 0.0,
+            non_finite: 0,
+        }
+    }
+
+    /// Clips samples to full scale as they come, before they reach others through the mix and the resampler's filter.
+    pub fn clipping(mut self) -> Self {
+        self.ceiling = 1.0;
+        self
+    }
+
+    /// Whether few samples, but wild ones, are among what was taken: taken again by a sink that is
+    /// [`clipping`](Self::clipping), they leave the others as they are.
+    pub fn has_wild_strays(&self) -> bool {
+        self.peak > OVERSHOOT && self.has_strays()
+    }
+
+    fn has_strays(&self) -> bool {
+        self.beyond > 0 && self.beyond * STRAYS < self.taken
     }
 
     /// Takes interleaved frames of `channels` channels at `hz`.
@@ -77,10 +126,14 @@ impl Sink {
         }
         let mut mono = std::mem::take(&mut self.mono);
         mono.clear();
-        let mut bad = 0;
+        let (mut bad, mut beyond, mut peak, ceiling) = (0, 0, self.peak, self.ceiling);
         let mut clean = |s: f32| {
             if s.is_finite() {
-                s.clamp(-WILD, WILD)
+                if s.abs() > 1.0 {
+                    beyond += 1;
+                    peak = peak.max(s.abs());
+                }
+                s.clamp(-ceiling, ceiling)
             } else {
                 bad += 1;
                 0.0
@@ -93,6 +146,12 @@ impl Sink {
             Mix::Mean => mono.extend(frames.map(|frame| self.power.mix(frame, &mut clean))),
         }
         self.non_finite += bad;
+        self.beyond += beyond;
+        self.peak = peak;
+        self.taken += match self.mix {
+            Mix::Only(_) => mono.len(),
+            Mix::Mean => interleaved.len(),
+        } as u64;
         let pushed = self.push_mono(hz, &mono);
         self.mono = mono;
         pushed
@@ -153,16 +212,20 @@ impl Sink {
         }
     }
 
-    /// The audio, in [-1, 1]; the second value is the peak it had, when that was beyond full scale and everything was
-    /// scaled down to fit.
-    pub fn finish(mut self) -> Result<(Vec<f32>, Option<f32>), AudioError> {
+    /// The audio, in [-1, 1], and what was done to bring it there.
+    pub fn finish(mut self) -> Result<(Vec<f32>, Level), AudioError> {
         self.end_rate()?;
+        if self.ceiling <= 1.0 || self.has_strays() {
+            self.out.iter_mut().for_each(|s| *s = s.clamp(-1.0, 1.0));
+            let level = Level::Clipped { samples: self.beyond, peak: self.peak };
+            return Ok((self.out, if self.beyond > 0 { level } else { Level::Within }));
+        }
         let peak = self.out.iter().fold(0f32, |p, s| p.max(s.abs()));
         if peak > 1.0 {
             let scale = 1.0 / peak;
             self.out.iter_mut().for_each(|s| *s *= scale);
         }
-        Ok((self.out, (peak > 1.0).then_some(peak)))
+        Ok((self.out, if peak > 1.0 { Level::Scaled { peak } } else { Level::Within }))
     }
 }
 
@@ -263,9 +326,9 @@ mod tests {
             for chunk in tone(hz, 1.0, 440.0).chunks(777) {
                 sink.push(hz, 1, chunk).unwrap();
             }
-            let (out, peak) = sink.finish().unwrap();
+            let (out, level) = sink.finish().unwrap();
             assert_eq!(out.len(), 16_000, "{hz}");
-            assert_eq!(peak, None);
+            assert_eq!(level, Level::Within);
             let want = tone(16_000, 1.0, 440.0);
             let worst = out.iter().zip(&want).skip(400).take(15_200).fold(0f32, |w, (a, b)| w.max((a - b).abs()));
             assert!(worst < 2e-3, "{hz} Hz: off by {worst}");
@@ -296,9 +359,50 @@ mod tests {
         let mut sink = Sink::new(1.0, Mix::Mean);
         sink.push(16_000, 1, &[f32::NAN, f32::INFINITY, 2.0, -4.0, 1.0]).unwrap();
         assert_eq!(sink.non_finite, 2);
-        let (out, peak) = sink.finish().unwrap();
+        assert!(!sink.has_wild_strays(), "two of five are not few");
+        let (out, level) = sink.finish().unwrap();
         assert_eq!(out, vec![0.0, 0.0, 0.5, -1.0, 0.25]);
-        assert_eq!(peak, Some(4.0));
+        assert_eq!(level, Level::Scaled { peak: 4.0 });
+    }
+
+    #[test]
+    fn one_wild_sample_among_many_is_clipped_and_leaves_the_rest() {
+        let clear = tone(16_000, 1.0, 440.0);
+        for (stray, wild) in [(1e30f32, true), (-1_000.0, true), (1.2, false)] {
+            let mut samples = clear.clone();
+            samples[8_000] = stray;
+            let fed = |mut sink: Sink| {
+                sink.push(16_000, 1, &samples).unwrap();
+                sink
+            };
+            let first = fed(Sink::new(2.0, Mix::Mean));
+            assert_eq!(first.has_wild_strays(), wild, "{stray}");
+            for sink in [first, fed(Sink::new(2.0, Mix::Mean).clipping())] {
+                let (out, level) = sink.finish().unwrap();
+                assert_eq!(level, Level::Clipped { samples: 1, peak: stray.abs() });
+                assert_eq!(out[8_000], stray.signum());
+                assert!(out.iter().zip(&clear).enumerate().all(|(i, (a, b))| i == 8_000 || a == b), "{stray}");
+            }
+        }
+        // Integers written as floats: all are scaled.
+        let mut sink = Sink::new(2.0, Mix::Mean);
+        sink.push(16_000, 1, &clear.iter().map(|s| s * 32_768.0).collect::<Vec<_>>()).unwrap();
+        assert!(!sink.has_wild_strays());
+        assert!(matches!(sink.finish().unwrap().1, Level::Scaled { .. }));
+    }
+
+    #[test]
+    fn a_wild_sample_does_not_ring_through_the_resampler() {
+        let clear = tone(48_000, 1.0, 440.0);
+        let out = |samples: &[f32]| {
+            let mut sink = Sink::new(2.0, Mix::Mean).clipping();
+            sink.push(48_000, 1, samples).unwrap();
+            sink.finish().unwrap().0
+        };
+        let mut wild = clear.clone();
+        wild[24_000] = 1e30;
+        let off = out(&wild).iter().zip(out(&clear)).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+        assert!(off < 0.5, "{off}");
     }
 
     #[test]
