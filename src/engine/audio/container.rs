@@ -5,7 +5,8 @@
 use super::decode::{AudioInfo, Source};
 use super::error::AudioError;
 use super::sink::Sink;
-use super::sniff::Container;
+use super::sniff::{Container, mpeg_stream};
+use super::{aac, matroska, ogg};
 use std::io::{Cursor, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use symphonia::core::codecs::audio::well_known as id;
@@ -19,6 +20,8 @@ use symphonia::core::meta::MetadataOptions;
 /// Packets in a row that may yield nothing before the file is given up: a table of empty packets must not hold a
 /// decoder for ever.
 const BARREN: u32 = 10_000;
+/// A file of which more than one packet in so many is damaged is not whole.
+const MANY_DAMAGED: u64 = 10;
 /// Seconds that may be missing at the end before a file counts as cut (encoder delay and padding are dropped).
 const SLACK_S: f64 = 0.3;
 
@@ -35,6 +38,11 @@ pub fn decode(container: Container, bytes: &[u8], sink: &mut Sink) -> Result<Aud
 }
 
 fn run(container: Container, bytes: &[u8], sink: &mut Sink) -> Result<AudioInfo, AudioError> {
+    if container == Container::Ogg
+        && let Some(refusal) = ogg::refusal(bytes)
+    {
+        return Err(refusal);
+    }
     let cut = cut_by_structure(container, bytes);
     // A cut Matroska file points past its end (segment size, index): read it as the stream that it has become.
     let file: Box<dyn MediaSource + '_> = if cut && container == Container::Matroska {
@@ -46,20 +54,23 @@ fn run(container: Container, bytes: &[u8], sink: &mut Sink) -> Result<AudioInfo,
     let mut format = symphonia::default::get_probe()
         .probe(&Hint::new(), stream, FormatOptions::default(), MetadataOptions::default())
         .map_err(|e| open_error(container, bytes, &e))?;
-    let (mut track, mut decoder, mut source) = open_track(container, format.as_ref())?;
+    let unknown = (container == Container::Matroska).then(|| matroska::foreign_codec(bytes)).flatten();
+    let (mut track, mut decoder, mut source) = open_track(container, format.as_ref(), unknown)?;
     let declared = declared_seconds(container, format.as_ref(), track);
     let mut info = AudioInfo { source: source.clone(), truncated: cut, warnings: Vec::new() };
 
     let mut samples: Vec<f32> = Vec::new();
-    let (mut damaged, mut barren) = (0u64, 0u32);
+    let (mut sound, mut damaged, mut barren) = (0u64, 0u64, 0u32);
     loop {
         let packet = match format.next_packet() {
             Ok(Some(p)) => p,
             Ok(None) => break,
             Err(Error::ResetRequired) => {
-                (track, decoder, source) = open_track(container, format.as_ref())?;
+                (track, decoder, source) = open_track(container, format.as_ref(), unknown)?;
                 continue;
             }
+            // A stream's segment and clusters of unknown size end where the data do.
+            Err(e) if container == Container::Matroska && !cut && is_eof(&e) => break,
             Err(e) => {
                 // The bytes ran out, or what follows cannot be followed: keep what was heard, and say so.
                 if sink.is_empty() {
@@ -82,6 +93,7 @@ fn run(container: Container, bytes: &[u8], sink: &mut Sink) -> Result<AudioInfo,
         match decoder.decode(&packet) {
             Ok(buffer) if buffer.frames() > 0 => {
                 barren = 0;
+                sound += 1;
                 buffer.copy_to_vec_interleaved(&mut samples);
                 let (rate, channels) = (buffer.spec().rate(), buffer.spec().channels().count());
                 source.rate = rate;
@@ -100,7 +112,15 @@ fn run(container: Container, bytes: &[u8], sink: &mut Sink) -> Result<AudioInfo,
             AudioError::NoAudio(format!("a {} header without sound", container.name()))
         });
     }
+    if damaged > sound {
+        return Err(AudioError::Damaged(format!(
+            "{damaged} of its {} {} packets could not be decoded",
+            damaged + sound,
+            source.codec
+        )));
+    }
     if damaged > 0 {
+        info.truncated |= damaged > (damaged + sound) / MANY_DAMAGED;
         info.warnings.push(format!("{damaged} damaged packets were skipped"));
     }
     if let Some(declared) = declared
@@ -118,13 +138,15 @@ fn run(container: Container, bytes: &[u8], sink: &mut Sink) -> Result<AudioInfo,
     Ok(info)
 }
 
-/// The track to decode, its decoder, and what it is.
+/// The track to decode, its decoder, and what it is; `unknown` is what codes a sound track that the reader left out.
 fn open_track(
     container: Container,
     format: &dyn FormatReader,
+    unknown: Option<&str>,
 ) -> Result<(u32, Box<dyn AudioDecoder>, Source), AudioError> {
-    let track = format.default_track(TrackType::Audio).ok_or_else(|| {
-        AudioError::NoAudio(format!("a {} file without a sound track that can be read", container.name()))
+    let track = format.default_track(TrackType::Audio).ok_or_else(|| match unknown {
+        Some(codec) => AudioError::Unsupported(format!("{codec} in {}", container.name())),
+        None => AudioError::NoAudio(format!("a {} file without a sound track that can be read", container.name())),
     })?;
     let params = track
         .codec_params
@@ -134,9 +156,10 @@ fn open_track(
     let codec = codec_name(params.codec);
     let decoder = symphonia::default::get_codecs()
         .make_audio_decoder(params, &AudioDecoderOptions::default())
-        .map_err(|e| match e {
-            Error::Unsupported(_) => AudioError::Unsupported(format!("{codec} in {}", container.name())),
-            e => AudioError::Damaged(format!("its {codec} header: {e}")),
+        .map_err(|e| match (e, (params.codec == id::CODEC_ID_AAC).then(|| aac::beyond(params)).flatten()) {
+            (_, Some(kind)) => AudioError::Unsupported(format!("{kind} in {}", container.name())),
+            (Error::Unsupported(_), None) => AudioError::Unsupported(format!("{codec} in {}", container.name())),
+            (e, None) => AudioError::Damaged(format!("its {codec} header: {e}")),
         })?;
     let source = Source {
         container: container.name(),
@@ -171,38 +194,26 @@ fn declared_seconds(container: Container, format: &dyn FormatReader, track: u32)
 /// Whether the container's own structure shows that bytes are missing at the end.
 fn cut_by_structure(container: Container, bytes: &[u8]) -> bool {
     match container {
-        // The last page of a whole stream carries the end-of-stream flag.
-        Container::Ogg => {
-            let last = bytes.windows(4).rposition(|w| w == b"OggS");
-            last.and_then(|at| bytes.get(at + 5)).is_none_or(|flags| flags & 4 == 0)
-        }
-        // The segment's size, where it is known, must fit.
-        Container::Matroska => segment_end(bytes).is_some_and(|end| end > bytes.len() as u64),
-        Container::Mp3 => xing_bytes(bytes).is_some_and(|promised| promised > bytes.len() as u64),
+        Container::Ogg => ogg::is_cut(bytes),
+        Container::Matroska => matroska::is_cut(bytes),
+        Container::Mp3 => mpeg_stream(bytes).is_some_and(|s| xing_bytes(s).is_some_and(|n| n > s.len() as u64)),
         _ => false,
     }
 }
 
-/// End of a Matroska segment of known size.
-fn segment_end(bytes: &[u8]) -> Option<u64> {
-    let head = &bytes[..bytes.len().min(4096)];
-    let at = head.windows(4).position(|w| w == [0x18, 0x53, 0x80, 0x67])? + 4;
-    let first = *bytes.get(at)?;
-    let len = first.leading_zeros() as usize + 1;
-    if len > 8 {
-        return None;
-    }
-    let field = bytes.get(at..at + len)?;
-    let mask = (1u64 << (7 * len)) - 1;
-    let size = field.iter().fold(0u64, |n, &b| (n << 8) | u64::from(b)) & mask;
-    (size != mask).then(|| (at + len) as u64 + size)
-}
-
-/// Bytes that a Xing/Info header promises for the MPEG stream.
-fn xing_bytes(bytes: &[u8]) -> Option<u64> {
-    let head = &bytes[..bytes.len().min(64 * 1024)];
-    let at = head.windows(4).position(|w| w == b"Xing" || w == b"Info")?;
-    let be = |i: usize| bytes.get(i..i + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+/// Bytes that the Xing/Info header of an MPEG stream promises: it stands in the first frame, after the side
+/// information, whose size depends on the version and the channels (and on a checksum, for some writers).
+fn xing_bytes(stream: &[u8]) -> Option<u64> {
+    let be = |i: usize| stream.get(i..i + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
+    let frame = be(0)?;
+    let (version_1, mono, checked) = ((frame >> 19) & 3 == 3, (frame >> 6) & 3 == 3, (frame >> 16) & 1 == 0);
+    let side = match (version_1, mono) {
+        (true, false) => 32,
+        (true, true) | (false, false) => 17,
+        (false, true) => 9,
+    };
+    let named = |at: &usize| matches!(stream.get(*at..at + 4), Some(b"Xing" | b"Info"));
+    let at = [4 + side, 6 + side].into_iter().take(1 + usize::from(checked)).find(named)?;
     let flags = be(at + 4)?;
     // Flag 1: a frame count is there; flag 2: a byte count follows it.
     (flags & 2 != 0).then(|| be(at + 8 + if flags & 1 != 0 { 4 } else { 0 }).map(u64::from))?

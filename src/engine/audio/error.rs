@@ -36,6 +36,13 @@ impl From<AudioError> for Fault {
                 ErrorKind::InvalidRequest,
                 "`lanekeeper check FILE` shows what is wrong with it; record or convert it again",
             ),
+            // Of what is taken, never what was just refused.
+            AudioError::Unsupported(what) if what.contains("AAC") => {
+                (ErrorKind::UnsupportedMedia, "convert it to wav, flac or mp3, or to the LC profile in mono or stereo")
+            }
+            AudioError::Unsupported(what) if what.starts_with("WAV with") => {
+                (ErrorKind::UnsupportedMedia, "convert it to samples of 16 bits (PCM), or to flac or mp3")
+            }
             AudioError::Unsupported(_) => {
                 (ErrorKind::UnsupportedMedia, "convert it to wav, flac, mp3, m4a (AAC) or ogg/webm (Vorbis)")
             }

@@ -5,10 +5,13 @@
 //! `file`); a panic inside a decoder is contained and reported the same way. Log-mel features for speech models are
 //! made here too ([`mel`]).
 
+mod aac;
 mod container;
 pub mod decode;
 pub mod error;
+mod matroska;
 pub mod mel;
+mod ogg;
 pub mod pcm;
 mod sink;
 pub mod sniff;

@@ -42,15 +42,22 @@ pub enum Sniffed {
 /// Bytes that may stand before the first MPEG frame (padding after a tag).
 const MPEG_SEARCH: usize = 64 * 1024;
 
+/// Packets that must follow each other in a transport stream of which no other byte is known.
+const TS_PACKETS: usize = 4;
+
 /// Names what `bytes` look like. `bytes` must not be empty.
 pub fn sniff(bytes: &[u8]) -> Sniffed {
     let body = skip_id3(bytes);
     if let Some(s) = by_magic(body) {
         return s;
     }
+    // Before frames are looked for: the packets of a transport stream hold pieces of them.
+    if transport_stream(body) {
+        return Sniffed::Unsupported("MPEG-TS (a transport stream)");
+    }
     // A tag alone, or a tag before frames: only MPEG and ADTS start without a magic.
-    if let Some(s) = mpeg_frames(body) {
-        return s;
+    if let Some((_, what)) = mpeg_frames(body) {
+        return what;
     }
     if body.len() < bytes.len() {
         return Sniffed::Other("an ID3 tag with nothing playable after it");
@@ -75,6 +82,8 @@ fn by_magic(b: &[u8]) -> Option<Sniffed> {
         b"MAC " => Sniffed::Unsupported("Monkey's Audio"),
         b"MThd" => Sniffed::Unsupported("MIDI (notes, not sound)"),
         b".snd" => Sniffed::Unsupported("Sun .au"),
+        [0, 0, 1, 0xba] => Sniffed::Unsupported("an MPEG program stream"),
+        b".RMF" => Sniffed::Unsupported("RealMedia"),
         [0x0b, 0x77, _, _] => Sniffed::Unsupported("Dolby AC-3"),
         b"riff" if at(4, &[0x2e, 0x91, 0xcf, 0x11]) => Sniffed::Unsupported("Sony Wave64"),
         b"TTA1" => Sniffed::Unsupported("True Audio"),
@@ -109,7 +118,7 @@ fn skip_id3(mut b: &[u8]) -> &[u8] {
 
 /// MPEG audio or ADTS: a frame header whose frame is followed by a second one of the same kind (or by the end of the
 /// file, if it stands at the very front). One header alone is two bytes of luck, and is not believed.
-fn mpeg_frames(b: &[u8]) -> Option<Sniffed> {
+fn mpeg_frames(b: &[u8]) -> Option<(usize, Sniffed)> {
     let end = b.len().min(MPEG_SEARCH);
     (0..end.saturating_sub(6)).filter(|&i| b[i] == 0xff && b[i + 1] & 0xe0 == 0xe0).find_map(|i| {
         let (what, len) = adts_frame(&b[i..]).or_else(|| mpeg_frame(&b[i..]))?;
@@ -118,7 +127,26 @@ fn mpeg_frames(b: &[u8]) -> Option<Sniffed> {
             Sniffed::Audio(Container::Adts) => adts_frame(next).is_some(),
             _ => mpeg_frame(next).is_some_and(|(w, _)| w == what) && next[1] & 0xfe == b[i + 1] & 0xfe,
         };
-        (follows || (i == 0 && b.len() <= len)).then_some(what)
+        (follows || (i == 0 && b.len() <= len)).then_some((i, what))
+    })
+}
+
+/// The bytes from the first MPEG frame on: after the tags, and what else stands before it.
+pub fn mpeg_stream(bytes: &[u8]) -> Option<&[u8]> {
+    let body = skip_id3(bytes);
+    mpeg_frames(body).map(|(at, _)| &body[at..])
+}
+
+/// MPEG-TS: packets of 188 bytes, of 192 with a time stamp before each (M2TS) or of 204 with a checksum after each. Every
+/// one of the first few must begin as one, wherever the recording was begun.
+fn transport_stream(b: &[u8]) -> bool {
+    // A sync byte, and payload, adaptation field or both (neither is reserved).
+    let packet = |at: usize| b.get(at) == Some(&0x47) && b.get(at + 3).is_some_and(|flags| flags & 0x30 != 0);
+    [188, 192, 204].into_iter().any(|stride| {
+        (0..stride).any(|start| {
+            let starts = (start..b.len().saturating_sub(3)).step_by(stride);
+            starts.len() >= TS_PACKETS && starts.take(2 * TS_PACKETS).all(packet)
+        })
     })
 }
 
@@ -230,6 +258,25 @@ mod tests {
         assert_eq!(sniff(&b), Sniffed::Audio(Container::Mp3));
         b[417] = 0;
         assert!(matches!(sniff(&b), Sniffed::Other(_)));
+    }
+
+    #[test]
+    fn transport_streams_are_not_the_frames_within_them() {
+        // ADTS frames of 100 bytes, in packets of every size and from the middle of one on.
+        let frame = [&[0xff, 0xf1, 0x60, 0x40, 0x0c, 0x9f, 0xfc][..], &[7; 93]].concat();
+        let frames = frame.repeat(40);
+        assert_eq!(sniff(&frames), Sniffed::Audio(Container::Adts));
+        for (before, after) in [(0, 0), (4, 0), (0, 16)] {
+            let packets: Vec<u8> = frames
+                .chunks_exact(184)
+                .flat_map(|p| [&vec![0; before][..], &[0x47, 1, 0, 0x10], p, &vec![0; after]].concat())
+                .collect();
+            for start in [0, 1, 50, 187] {
+                let says = sniff(&packets[start..]);
+                assert!(matches!(says, Sniffed::Unsupported(w) if w.contains("MPEG-TS")), "{before} {after} {says:?}");
+            }
+        }
+        assert_eq!(sniff(&b"G".repeat(2_000)), Sniffed::Other("plain text"));
     }
 
     proptest! {

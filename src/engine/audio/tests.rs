@@ -20,6 +20,7 @@ fn tones() -> Vec<(&'static str, &'static [u8])> {
         fixture!("tone.aac"),
         fixture!("tone.ogg"),
         fixture!("tone.webm"),
+        fixture!("live.webm"),
         fixture!("ima.wav"),
         fixture!("ms.wav"),
         fixture!("mulaw.wav"),
@@ -97,6 +98,92 @@ fn an_m4a_cut_before_its_index_says_what_is_missing() {
     let (_, bytes) = fixture!("tone.m4a");
     let e = run(&bytes[..bytes.len() / 2]).unwrap_err();
     assert!(e.to_string().contains("moov"), "{e}");
+}
+
+#[test]
+fn words_in_a_tag_are_no_header_of_the_stream() {
+    let (_, plain) = fixture!("tone.mp3");
+    let frames = sniff::mpeg_stream(plain).unwrap();
+    let title = b"TIT2\0\0\0\x1c\0\0\x03Info about Xing: the meeting";
+    let tagged = [&b"ID3\x04\0\0\0\0\0\x26"[..], title, frames].concat();
+    assert_eq!(sniff::mpeg_stream(&tagged), Some(frames));
+    let (pcm, info) = run(&tagged).unwrap();
+    assert!(!pcm.truncated && pcm.seconds() > 0.95, "{info:?}");
+    // The tag does not count among the bytes that the header promises.
+    assert!(run(&tagged[..tagged.len() - 10]).unwrap().0.truncated);
+}
+
+#[test]
+fn damaged_packets_are_counted() {
+    let (_, whole) = fixture!("tone.aac");
+    let mut starts = vec![0];
+    while let Some(h) = whole.get(starts[starts.len() - 1]..).filter(|h| h.len() > 7) {
+        let size = (usize::from(h[3] & 3) << 11) | (usize::from(h[4]) << 3) | usize::from(h[5] >> 5);
+        starts.push(starts[starts.len() - 1] + size);
+    }
+    starts.pop();
+    let with_damage = |damaged: usize| {
+        let mut bytes = whole.to_vec();
+        // A coupling channel element, which is not decoded, instead of the sound.
+        starts.iter().rev().take(damaged).for_each(|at| bytes[at + 7] = 0x40);
+        run(&bytes)
+    };
+    let n = starts.len();
+    assert!(n > 12, "{n}");
+    for damaged in [1, n / 10] {
+        let (pcm, info) = with_damage(damaged).unwrap();
+        assert!(!pcm.truncated && info.warnings == [format!("{damaged} damaged packets were skipped")], "{info:?}");
+    }
+    for damaged in [n / 10 + 1, n / 2] {
+        let (pcm, info) = with_damage(damaged).unwrap();
+        assert!(pcm.truncated && info.warnings.len() == 1, "{damaged}: {info:?}");
+    }
+    let e = with_damage(n / 2 + 1).unwrap_err();
+    let says = format!("{} of its {n} AAC packets", n / 2 + 1);
+    assert!(matches!(&e, AudioError::Damaged(why) if why.contains(&says)), "{e}");
+}
+
+#[test]
+fn aac_that_is_not_decoded_is_named_and_the_hint_is_another() {
+    let (_, whole) = fixture!("tone.m4a");
+    // The descriptor of the AudioSpecificConfig: LC, 22.05 kHz, mono.
+    let at = whole.windows(7).position(|w| w == [5, 0x80, 0x80, 0x80, 5, 0x13, 0x88]).unwrap() + 5;
+    for (config, name) in [
+        ([0x13, 0xb0], "AAC with 6 channels"),
+        ([0x2b, 0x88], "HE-AAC (SBR)"),
+        ([0xeb, 0x88], "HE-AAC v2 (SBR and PS)"),
+    ] {
+        let mut bytes = whole.to_vec();
+        bytes[at..at + 2].copy_from_slice(&config);
+        let fault = Fault::from(run(&bytes).unwrap_err());
+        assert_eq!(fault.kind, ErrorKind::UnsupportedMedia, "{name}");
+        assert!(fault.message.contains(name), "{}", fault.message);
+        assert!(!fault.hint.unwrap().contains("AAC"), "{name}");
+    }
+}
+
+#[test]
+fn one_wild_sample_of_a_float_file_harms_no_other() {
+    let wav = |samples: &[f32]| {
+        let size = (samples.len() * 4) as u32;
+        let mut b = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x03\0\x01\0\x80\x3e\0\0\0\xfa\0\0\x04\0\x20\0data".to_vec();
+        b.extend(size.to_le_bytes());
+        b.extend(samples.iter().flat_map(|s| s.to_le_bytes()));
+        b
+    };
+    let clear: Vec<f32> = (0..16_000).map(|i| 0.25 * (i as f32 * 0.1).sin()).collect();
+    for (stray, says) in [(1e30, "1e30 times"), (1000.0, "1000.0 times")] {
+        let mut samples = clear.clone();
+        samples[5_000] = stray;
+        let (pcm, info) = run(&wav(&samples)).unwrap();
+        assert!(info.warnings.len() == 1 && info.warnings[0].contains(says), "{info:?}");
+        assert!(info.warnings[0].contains("clipped"), "{info:?}");
+        assert_eq!((pcm.samples[5_000], &pcm.samples[5_001..]), (1.0, &clear[5_001..]));
+    }
+    let integers: Vec<f32> = clear.iter().map(|s| s * 32_768.0).collect();
+    let (pcm, info) = run(&wav(&integers)).unwrap();
+    assert!(info.warnings[0].contains("scaled down"), "{info:?}");
+    assert!(pcm.samples.iter().any(|s| s.abs() > 0.9));
 }
 
 #[test]
