@@ -134,9 +134,20 @@ def test_telephone_codings(engine, clip, coding):
     assert word_errors(text, heard) <= max(2, len(words(text)) // 3)
 
 
-def test_opus_is_refused_by_name(engine, clip):
-    answer = engine.transcribe(convert(clip[0], "a.webm", "-c:a", "libopus"), "a.webm")
-    assert_error(answer, 415, "file", "opus")
+@pytest.mark.parametrize(
+    "name, options, says",
+    [
+        ("a.webm", ["-c:a", "libopus"], "opus"),
+        ("a.ts", ["-c:a", "aac"], "MPEG-TS"),
+        ("a.m2ts", ["-c:a", "aac", "-f", "mpegts", "-mpegts_m2ts_mode", "1"], "MPEG-TS"),
+        ("a.ogg", ["-c:a", "libspeex"], "Speex"),
+        ("a.m4a", ["-c:a", "aac", "-ac", "6", "-ar", "48000"], "AAC with 6 channels"),
+    ],
+)
+def test_what_is_not_decoded_is_refused_by_name(engine, clip, name, options, says):
+    """Neither words from pieces of it, nor an empty file; and the hint names something else."""
+    error = assert_error(engine.transcribe(convert(clip[0], name, *options), name), 415, "file", says)
+    assert "m4a (AAC)" not in error["message"] or "AAC" not in says
 
 
 @pytest.mark.parametrize("form, name", [("x.flac", "a.wav"), ("x.mp3", "a.wav"), ("x.wav", "a.mp3"), ("x.wav", "a")])
@@ -161,6 +172,34 @@ def test_header_that_contradicts_itself(engine, clip):
     audio[34:36] = (8).to_bytes(2, "little")
     answer = engine.transcribe(bytes(audio))
     assert_error(answer, 400, "file", "8")
+
+
+def test_whole_files_that_look_cut(engine, clip):
+    """A webm written as a stream, without sizes, and an mp3 whose title is the name of a header."""
+    audio, text = clip
+    for name, options in [
+        ("a.webm", ["-c:a", "libvorbis", "-live", "1"]),
+        ("a.mp3", ["-b:a", "64k", "-metadata", "title=Info about the meeting"]),
+    ]:
+        answer = engine.transcribe(convert(audio, name, *options), name, response_format="verbose_json").json()
+        assert not answer.get("truncated"), answer
+        assert word_errors(text, answer["text"]) <= 2
+        assert abs(answer["duration"] - len(pcm(audio)) / 32_000) < 0.2
+
+
+def test_a_data_size_that_is_too_small_loses_no_words(engine, clip):
+    audio, text = bytearray(clip[0]), clip[1]
+    audio[40:44] = (32_000).to_bytes(4, "little")
+    assert word_errors(text, engine.text(bytes(audio))) <= 1
+
+
+@pytest.mark.parametrize("stray", [1e30, 1000.0])
+def test_one_wild_sample_of_a_float_file(engine, clip, stray):
+    audio, text = clip
+    samples = [s / 32768 for (s,) in struct.iter_unpack("<h", pcm(audio))]
+    samples[len(samples) // 2] = stray
+    wild = wav(struct.pack(f"<{len(samples)}f", *samples), bits=32, coding=3)
+    assert word_errors(text, engine.text(wild)) <= 1
 
 
 def test_streamed_wav_header(engine, clip):
