@@ -173,6 +173,28 @@ pub struct Entry {
     pub effect: Option<Effect>,
 }
 
+impl Entry {
+    /// An entry that tells of nothing yet.
+    pub fn new(kind: EntryKind, revision: u64, at_ms: u64, actor: impl Into<String>) -> Entry {
+        Entry {
+            revision,
+            at_ms,
+            kind,
+            actor: actor.into(),
+            reason: None,
+            changes: Vec::new(),
+            request: None,
+            expires_at_ms: None,
+            persist: false,
+            guard: None,
+            readings: Vec::new(),
+            reverts: None,
+            overrides: Vec::new(),
+            effect: None,
+        }
+    }
+}
+
 /// How the lanes did before a change and after it. Measured, not foretold: other things may have changed as well.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {

@@ -26,20 +26,8 @@ fn entry(ledger: &Ledger, kind: EntryKind, next: &Overrides, now_ms: u64) -> Ent
         knob,
     };
     Entry {
-        revision: ledger.revision() + 1,
-        at_ms: now_ms,
-        kind,
-        actor: "uid:7".to_string(),
-        reason: None,
         changes: ledger.moved(next).into_iter().map(change).collect(),
-        request: None,
-        expires_at_ms: None,
-        persist: false,
-        guard: None,
-        readings: Vec::new(),
-        reverts: None,
-        overrides: Vec::new(),
-        effect: None,
+        ..Entry::new(kind, ledger.revision() + 1, now_ms, "uid:7")
     }
 }
 

@@ -7,7 +7,7 @@
 use super::Settings;
 use super::checks::{sound_reason, sound_ttl};
 use super::faults::{conflict, read_only};
-use super::store::{ENGINE, State, blank};
+use super::store::{ENGINE, State};
 use crate::control::changes::{ChangeAnswer, ChangeRequest, Entry, EntryKind};
 use crate::control::hands::{RequestChange, RequestPatch, Touch};
 use crate::control::ledger::lease_end;
@@ -112,7 +112,7 @@ impl Settings {
             request: Some(change.clone()),
             expires_at_ms,
             reverts: deed.reverts,
-            ..blank(deed.kind, state.ledger.revision() + 1, now_ms, actor)
+            ..Entry::new(deed.kind, state.ledger.revision() + 1, now_ms, actor)
         };
         if let Err(fault) = state.write(&entry) {
             if !deed.touch.cancelled {
@@ -176,7 +176,7 @@ impl Settings {
         let entry = Entry {
             reason: Some("the hold has ended".to_string()),
             request: Some(change),
-            ..blank(EntryKind::Expiry, state.ledger.revision() + 1, self.now_ms(), ENGINE)
+            ..Entry::new(EntryKind::Expiry, state.ledger.revision() + 1, self.now_ms(), ENGINE)
         };
         if let Err(fault) = state.write(&entry) {
             tracing::error!(%fault, "a hold has ended and the journal does not say so");

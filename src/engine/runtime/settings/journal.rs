@@ -228,12 +228,11 @@ fn read(bytes: &[u8], name: &str, remarks: &mut Vec<String>) -> (Vec<Entry>, u64
 
 #[cfg(test)]
 mod tests {
-    use super::super::store::blank;
     use super::*;
     use crate::control::changes::EntryKind;
 
     fn entry(revision: u64) -> Entry {
-        blank(EntryKind::Start, revision, 0, "engine")
+        Entry::new(EntryKind::Start, revision, 0, "engine")
     }
 
     #[test]

@@ -109,7 +109,7 @@ impl Settings {
         let (epoch_ms, clock) = (unix_ms(), Clock::start());
         let start = Entry {
             overrides: overrides.into_values().collect(),
-            ..blank(EntryKind::Start, state.ledger.revision() + 1, epoch_ms, ENGINE)
+            ..Entry::new(EntryKind::Start, state.ledger.revision() + 1, epoch_ms, ENGINE)
         };
         state.ledger.commit(start);
         let published = ArcSwap::from_pointee(publish(&state.ledger));
@@ -186,7 +186,7 @@ impl Settings {
             guard: request.guard.clone(),
             persist: request.persist,
             reverts: request.revert,
-            ..blank(kind, state.ledger.revision() + 1, now_ms, actor)
+            ..Entry::new(kind, state.ledger.revision() + 1, now_ms, actor)
         };
         self.commit(&mut state, entry, resolved, apply)?;
         Ok(answer(state.ledger.revision(), true, changes))
@@ -199,7 +199,7 @@ impl Settings {
         if let Some(next) = state.ledger.expired(now_ms) {
             let entry = Entry {
                 reason: Some("the lease has ended".to_string()),
-                ..blank(EntryKind::Expiry, state.ledger.revision() + 1, now_ms, ENGINE)
+                ..Entry::new(EntryKind::Expiry, state.ledger.revision() + 1, now_ms, ENGINE)
             };
             self.end(&mut state, &next, entry, apply);
         }
@@ -219,7 +219,7 @@ impl Settings {
             guard: Some(guard.clone()),
             readings,
             reverts: Some(revision),
-            ..blank(EntryKind::Breach, state.ledger.revision() + 1, now_ms, ENGINE)
+            ..Entry::new(EntryKind::Breach, state.ledger.revision() + 1, now_ms, ENGINE)
         };
         tracing::warn!(revision, guard, readings = seen.join(", "), "a guard broke: its change is undone");
         self.end(&mut state, &next, entry, apply);
@@ -285,7 +285,7 @@ impl Settings {
         let mut state = lock(&self.state);
         let State { ledger, journal, .. } = &mut *state;
         let revision = ledger.revision();
-        let entry = Entry { effect: Some(effect), ..blank(EntryKind::Effect, revision, self.now_ms(), ENGINE) };
+        let entry = Entry { effect: Some(effect), ..Entry::new(EntryKind::Effect, revision, self.now_ms(), ENGINE) };
         if let Ok(open) = journal
             && let Err(fault) = open.append(&entry, || head(ledger))
         {
@@ -343,31 +343,11 @@ impl Settings {
     }
 }
 
-/// An entry that tells of nothing yet.
-pub(super) fn blank(kind: EntryKind, revision: u64, at_ms: u64, actor: &str) -> Entry {
-    Entry {
-        revision,
-        at_ms,
-        kind,
-        actor: actor.to_string(),
-        reason: None,
-        changes: Vec::new(),
-        request: None,
-        expires_at_ms: None,
-        persist: false,
-        guard: None,
-        readings: Vec::new(),
-        reverts: None,
-        overrides: Vec::new(),
-        effect: None,
-    }
-}
-
 /// What a new file of the journal begins with.
 fn head(ledger: &Ledger) -> Entry {
     let at_ms = ledger.tail(1).next().map_or(0, |entry| entry.at_ms);
     Entry {
         overrides: ledger.overrides().values().cloned().collect(),
-        ..blank(EntryKind::Head, ledger.revision(), at_ms, ENGINE)
+        ..Entry::new(EntryKind::Head, ledger.revision(), at_ms, ENGINE)
     }
 }
