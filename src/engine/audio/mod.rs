@@ -13,6 +13,7 @@ mod matroska;
 pub mod mel;
 mod ogg;
 pub mod pcm;
+mod resample;
 mod sink;
 pub mod sniff;
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use super::error::AudioError;
 use super::pcm::SAMPLE_RATE;
-use rubato::audioadapter_buffers::direct::InterleavedSlice;
-use rubato::{Fft, FixedSync, Indexing, Resampler};
+use super::resample::Stage;
 
 /// Sample rates that a header may claim.
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
@@ -13,11 +12,8 @@ const STRAYS: u64 = 1_000;
 pub const OVERSHOOT: f32 = 1.5;
 /// Samples beyond this are not sound; they are clipped before they can drown the rest.
 const WILD: f32 = 65_536.0;
-/// Input frames per transform of the resampler. Long blocks make a steep anti-alias filter.
-const BLOCK: usize = 4_096;
-
-/// Of channels that have nothing in common their mean keeps one part in as many; one that keeps less than this part of
-/// that holds channels of which one is another turned upside down.
+/// The mean of N channels that have nothing in common has an N-th of their power. One with less than this part of that
+/// has lost it: one channel is another turned upside down.
 const CANCELLED: f64 = 0.02;
 /// Mean square of a channel that is as good as silent.
 const SILENT: f64 = 1e-8;
@@ -74,15 +70,6 @@ struct Rate {
     frames: u64,
     out_start: usize,
     resampler: Option<Box<Stage>>,
-}
-
-/// A resampler with its pending input.
-struct Stage {
-    fft: Fft<f32>,
-    pending: Vec<f32>,
-    block: Vec<f32>,
-    /// Output frames still to drop: the filter's delay.
-    trim: usize,
 }
 
 impl Sink {
@@ -191,8 +178,7 @@ impl Sink {
             let exact = (rate.frames * u64::from(SAMPLE_RATE)).div_ceil(u64::from(rate.hz));
             let end = rate.out_start + usize::try_from(exact).unwrap_or(usize::MAX);
             while self.out.len() < end {
-                let short = stage.fft.input_frames_next() - stage.pending.len().min(stage.fft.input_frames_next());
-                stage.push(&vec![0.0; short.max(1)], &mut self.out)?;
+                stage.push_silence(&mut self.out)?;
             }
             self.out.truncate(end);
         }
@@ -260,54 +246,6 @@ impl Rate {
         let resampler = if hz == SAMPLE_RATE { None } else { Some(Box::new(Stage::new(hz)?)) };
         Ok(Rate { hz, frames: 0, out_start, resampler })
     }
-}
-
-impl Stage {
-    fn new(hz: u32) -> Result<Self, AudioError> {
-        // An even number of the smallest blocks: an odd output block would put the delay half a sample off.
-        let smallest = hz as usize / gcd(hz as usize, SAMPLE_RATE as usize);
-        let block = smallest * (BLOCK / smallest / 2 * 2).max(2);
-        let fft = Fft::<f32>::new_custom(
-            hz as usize,
-            SAMPLE_RATE as usize,
-            block,
-            1,
-            1,
-            rubato::WindowFunction::BlackmanHarris2,
-            FixedSync::Both,
-        )
-        .map_err(|e| AudioError::Damaged(format!("a sample rate of {hz} Hz cannot be resampled: {e}")))?;
-        let block = vec![0.0; fft.output_frames_max()];
-        let trim = fft.output_delay();
-        Ok(Stage { fft, pending: Vec::new(), block, trim })
-    }
-
-    fn push(&mut self, mono: &[f32], out: &mut Vec<f32>) -> Result<(), AudioError> {
-        self.pending.extend_from_slice(mono);
-        let mut used = 0;
-        loop {
-            let need = self.fft.input_frames_next();
-            if self.pending.len() - used < need {
-                break;
-            }
-            let oops = |e: &dyn std::fmt::Display| AudioError::Damaged(format!("resampling failed: {e}"));
-            let room = self.block.len();
-            let input = InterleavedSlice::new(&self.pending, 1, self.pending.len()).map_err(|e| oops(&e))?;
-            let mut output = InterleavedSlice::new_mut(&mut self.block, 1, room).map_err(|e| oops(&e))?;
-            let at = Indexing::new().input_offset(used);
-            let (taken, given) = self.fft.process_into_buffer(&input, &mut output, Some(&at)).map_err(|e| oops(&e))?;
-            used += taken;
-            let skip = self.trim.min(given);
-            self.trim -= skip;
-            out.extend_from_slice(&self.block[skip..given]);
-        }
-        self.pending.drain(..used);
-        Ok(())
-    }
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]
