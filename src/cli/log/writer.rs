@@ -127,6 +127,8 @@ mod tests {
     struct Slow {
         gate: Receiver<Result<(), ()>>,
         out: Arc<Mutex<Vec<u8>>>,
+        /// Dropped with the thread.
+        _ends: SyncSender<()>,
     }
 
     impl Write for Slow {
@@ -152,14 +154,17 @@ mod tests {
     fn what_cannot_be_written_is_lost_and_counted_and_holds_nobody_up() {
         let (open, gate) = sync_channel(4 * WAITING);
         let out = Arc::new(Mutex::new(Vec::new()));
-        let writer = LogWriter::start(Slow { gate, out: out.clone() }).unwrap();
+        let (ends, ended) = sync_channel(0);
+        let writer = LogWriter::start(Slow { gate, out: out.clone(), _ends: ends }).unwrap();
         // One is in the thread's hands, or will be: at least two of these find no room, and the first one fails.
         for n in 0..WAITING + 3 {
             write(&writer, &format!("{n}\n"));
         }
         open.send(Err(())).unwrap();
         (0..2 * WAITING).for_each(|_| open.send(Ok(())).unwrap());
-        writer.settle();
+        // The thread writes what it was given, however long that takes, and ends with the last writer.
+        drop(writer);
+        assert!(ended.recv().is_err());
         let out = String::from_utf8(out.lock().unwrap().clone()).unwrap();
         let (told, rest) = out.split_once('\n').unwrap();
         let lost: usize = told.strip_prefix('(').unwrap().split(' ').next().unwrap().parse().unwrap();

@@ -25,6 +25,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Fault> {
         Ok(Unambiguous(Value::Object(map))) => Ok(map),
         Ok(Unambiguous(other)) => Err(bad(format!("the body is {}, a JSON object is needed", kind(&other)))),
         Err(e) if e.is_data() => {
+            // The parser's error is text alone: the name stands in it as we wrote it.
             let said = e.to_string();
             let fault =
                 bad(format!("the body is ambiguous: {said}")).code("duplicate_field").hint("send each field once");
